@@ -1,0 +1,2 @@
+//! The intendant program.
+fn main() {}

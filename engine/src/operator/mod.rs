@@ -1,0 +1,5 @@
+//! What operators see and do: the same on a live engine (through its socket) and on a stopped
+//! journal.
+
+pub mod command;
+pub mod report;

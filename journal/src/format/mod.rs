@@ -1,0 +1,3 @@
+//! What is on disk, one file a structure; `FORMAT.md` has the bytes.
+
+pub mod entry;

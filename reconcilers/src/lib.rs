@@ -1,0 +1,1 @@
+//! Ready tools with their reconcilers.
