@@ -4,3 +4,7 @@
 pub mod error;
 pub mod face;
 pub mod format;
+#[cfg(feature = "conformance")]
+pub mod memory;
+#[cfg_attr(not(feature = "conformance"), allow(dead_code))]
+mod projection;
