@@ -1,6 +1,8 @@
 //! The write-ahead intent journal of Intendant.
 #![deny(missing_docs)]
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod error;
 pub mod face;
 pub mod format;
