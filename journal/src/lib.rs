@@ -1,6 +1,7 @@
 //! The write-ahead intent journal of Intendant.
 #![deny(missing_docs)]
 
+pub mod disk;
 pub mod error;
 pub mod face;
 pub mod format;
