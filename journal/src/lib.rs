@@ -3,6 +3,7 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod disk;
 pub mod error;
 pub mod face;
 pub mod format;
