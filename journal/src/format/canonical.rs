@@ -7,6 +7,8 @@
 //! Invariants:
 //! - [`parse`] gives a value only for text that means exactly one thing: a duplicate key, a lone
 //!   surrogate or a number that would change by being read is refused, never repaired.
+//! - A decimal number is kept only if it is the shortest text of its double, as ECMAScript prints
+//!   it (zeros and the place of the point aside): `0.10` is, a sum of money with 20 digits is not.
 //! - Canonical text is a fixed point: what [`to_text`] writes, [`parse`] reads back to a value with
 //!   the same text; for a value that came from [`parse`], to the same value.
 

@@ -153,3 +153,17 @@ fn blobs_can_be_refused() {
     let blob = log.put_blob(b"x").unwrap();
     assert_eq!(log.get_blob(&blob).unwrap(), b"x");
 }
+
+#[test]
+fn it_conforms() {
+    struct InMemory(MemoryLog);
+
+    impl crate::conformance::Store for InMemory {
+        type Log = MemoryLog;
+        fn open(&mut self) -> MemoryLog {
+            self.0.reopen()
+        }
+    }
+
+    crate::conformance::suite(|| InMemory(log()));
+}
