@@ -2,7 +2,11 @@
 #![deny(missing_docs)]
 
 pub mod action;
+pub mod clock;
+pub mod engine;
 pub mod kernel;
 pub mod operator;
+mod payload;
 pub mod run;
 pub mod tool;
+pub mod workflow;

@@ -25,7 +25,9 @@ use std::sync::Arc;
 use intendant_journal::face::IntentLog;
 
 pub use commit::Commit;
+pub(crate) use door::{Contained, Exit, ExitEnd, Unusable, panic_text};
 pub use permit::{Armed, Permit};
+pub(crate) use proposal::{Acting, action_digest};
 pub use proposal::{Frozen, Refused};
 
 use policy::Policy;

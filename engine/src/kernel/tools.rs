@@ -136,3 +136,13 @@ fn is_closed(schema: &Value) -> bool {
     schema.get("additionalProperties") == Some(&Value::Bool(false))
         || schema.get("unevaluatedProperties") == Some(&Value::Bool(false))
 }
+
+impl Registered {
+    /// Resolves once nothing that the attempt started on this machine can still act.
+    pub(crate) async fn sender_gone(&self, attempt: &crate::tool::json::AttemptContext) {
+        self.tool.sender_gone(attempt).await;
+        if let Some(reconciler) = &self.reconciler {
+            reconciler.sender_gone(attempt).await;
+        }
+    }
+}
