@@ -10,5 +10,4 @@ pub mod face;
 pub mod format;
 #[cfg(feature = "conformance")]
 pub mod memory;
-#[cfg_attr(not(feature = "conformance"), allow(dead_code))]
-mod projection;
+pub mod projection;
