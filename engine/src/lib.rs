@@ -6,7 +6,7 @@ pub mod clock;
 pub mod engine;
 pub mod kernel;
 pub mod operator;
-mod payload;
+pub mod payload;
 pub mod run;
 pub mod tool;
 pub mod workflow;

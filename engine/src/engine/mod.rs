@@ -5,7 +5,7 @@ mod run;
 pub(crate) mod shared;
 pub mod status;
 
-pub use build::{Builder, StartError};
+pub use build::{BadTool, Builder, StartError};
 pub use run::{Run, RunError, StartPass, StartRunError};
 pub(crate) use shared::Shared;
 

@@ -186,15 +186,14 @@ impl Run {
     }
 
     async fn wait(&mut self, until: impl FnMut(&RunStatus) -> bool) -> RunStatus {
-        match self.status.wait_for(until).await {
-            Ok(status) => status.clone(),
+        let waited = self.status.wait_for(until).await.map(|status| status.clone());
+        match (waited, self.status.borrow().clone()) {
+            (Ok(status), _) => status,
             // The sender's last word stays readable; without one the engine is gone.
-            Err(_) => match self.status.borrow().clone() {
-                RunStatus::Starting | RunStatus::Running | RunStatus::NeedsPerson => {
-                    RunStatus::Stopped
-                }
-                last => last,
-            },
+            (Err(_), RunStatus::Starting | RunStatus::Running | RunStatus::NeedsPerson) => {
+                RunStatus::Stopped
+            }
+            (Err(_), last) => last,
         }
     }
 }
