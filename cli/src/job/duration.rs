@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-const UNITS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
+/// Name, milliseconds, and from how many of it on a duration is written in it: people write `60s`
+/// and `24h`, not `1m` and `1d`.
+const UNITS: [(&str, u64, u64); 5] = [
+    ("d", 86_400_000, 2),
+    ("h", 3_600_000, 2),
+    ("m", 60_000, 2),
+    ("s", 1_000, 1),
+    ("ms", 1, 1),
 ];
 
 /// Reads one number with one unit. `None` for anything else, for fractions and for what no clock
@@ -16,19 +18,19 @@ const UNITS: [(&str, u64); 5] = [
 pub fn parse(text: &str) -> Option<Duration> {
     let split = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(split);
-    let (_, milliseconds) = UNITS.iter().find(|(name, _)| *name == unit)?;
+    let (_, milliseconds, _) = UNITS.iter().find(|(name, ..)| *name == unit)?;
     let total = number.parse::<u64>().ok()?.checked_mul(*milliseconds)?;
     (total <= 100 * 365 * 86_400_000).then(|| Duration::from_millis(total))
 }
 
-/// Writes a duration with the largest unit that needs no fraction; what is below a millisecond is
-/// cut off.
+/// Writes a duration as people do, without fractions; what is below a millisecond is cut off.
 #[must_use]
 pub fn text(duration: Duration) -> String {
     let total = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let fits = |(_, unit): &&(&str, u64)| total >= *unit && total.is_multiple_of(*unit);
+    let fits =
+        |(_, unit, least): &&(&str, u64, u64)| total >= unit * least && total.is_multiple_of(*unit);
     match UNITS.iter().find(fits) {
-        Some((name, unit)) => format!("{}{name}", total / unit),
+        Some((name, unit, _)) => format!("{}{name}", total / unit),
         None => "0s".to_owned(),
     }
 }
@@ -66,7 +68,10 @@ mod tests {
             assert_eq!(duration, Duration::from_millis(milliseconds));
             assert_eq!(parse(&text(duration)), Some(duration));
         }
-        assert_eq!(text(Duration::from_secs(60)), "1m");
+        assert_eq!(text(Duration::from_secs(1)), "1s");
+        assert_eq!(text(Duration::from_secs(60)), "60s");
+        assert_eq!(text(Duration::from_secs(120)), "2m");
+        assert_eq!(text(Duration::from_secs(86_400)), "24h");
         assert_eq!(text(Duration::from_secs(90)), "90s");
         assert_eq!(text(Duration::from_millis(1500)), "1500ms");
         assert_eq!(text(Duration::ZERO), "0s");

@@ -292,7 +292,7 @@ pub struct Context {
 }
 
 /// What all items of a step have in common.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Shared {
     members: BTreeMap<String, minijinja::Value>,
 }
@@ -333,6 +333,14 @@ impl Shared {
 /// An output in the form that templates read; cheap to copy.
 #[derive(Clone)]
 pub struct Output(minijinja::Value);
+
+impl Output {
+    /// An array of outputs.
+    pub fn list(items: impl IntoIterator<Item = Self>) -> Self {
+        let items: Vec<minijinja::Value> = items.into_iter().map(|item| item.0).collect();
+        Self(minijinja::Value::from(items))
+    }
+}
 
 impl From<&Value> for Output {
     fn from(value: &Value) -> Self {

@@ -1,8 +1,7 @@
-use std::os::unix::fs::PermissionsExt;
-
 use serde_json::json;
 
 use super::*;
+use crate::job::testing::JobFolder;
 use crate::job::tool::Recovery;
 
 const GOOD: &str = r#"
@@ -32,17 +31,8 @@ on_error = "stop"
 
 const ROWS: &str = "id,account,cents\np-1,a,100\np-2,b,200\n";
 
-/// A folder with two scripts, rows and a job file.
-fn folder(job: &str, rows: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for script in ["pay.sh", "reconcile.sh"] {
-        let file = folder.path().join(script);
-        std::fs::write(&file, "#!/bin/sh\n").unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    std::fs::write(folder.path().join("payouts.csv"), rows).unwrap();
-    std::fs::write(folder.path().join("job.toml"), job).unwrap();
-    folder
+fn folder(job: &str, rows: &str) -> JobFolder {
+    JobFolder::new(&[("job.toml", job), ("payouts.csv", rows)])
 }
 
 /// What `load` says, with the folder's name taken off.
