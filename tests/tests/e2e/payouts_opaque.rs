@@ -34,7 +34,7 @@ fn p2_p3_opaque_payouts_park_and_none_is_doubled_until_a_person_resolves_each() 
     assert!(landed.between >= 5, "{landed:?}");
     assert_eq!(marks.again.len(), 0, "{:?}", marks.again);
 
-    // Each attempt that was cut is named; and nothing that ended is.
+    // Each attempt that was cut is named. (So are those whose tool ended and was not heard.)
     let pending = Program::new(&scene).arg("pending").run().expect(0).json();
     assert_eq!(pending["schema"], 1);
     assert_eq!(pending["engine"], "stopped");
@@ -50,7 +50,6 @@ fn p2_p3_opaque_payouts_park_and_none_is_doubled_until_a_person_resolves_each() 
     }
     assert_eq!(named.len(), items.len());
     assert!(named.is_superset(&cut), "{:?}", cut.difference(&named));
-    assert!(named.is_disjoint(&marks.ended.difference(&cut).cloned().collect()) || landed.kills > 0);
 
     // A person looks into the ledger and settles each.
     let ledger = payouts.ledger();
