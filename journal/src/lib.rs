@@ -5,3 +5,5 @@ pub mod disk;
 pub mod error;
 pub mod face;
 pub mod format;
+pub mod segments;
+pub mod writer;

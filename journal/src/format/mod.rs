@@ -5,4 +5,5 @@ pub mod chain;
 pub mod codec;
 pub mod entry;
 pub mod frame;
+pub mod mark;
 pub mod segment;
