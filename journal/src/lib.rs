@@ -5,5 +5,6 @@ pub mod disk;
 pub mod error;
 pub mod face;
 pub mod format;
+pub mod recovery;
 pub mod segments;
 pub mod writer;
