@@ -1,10 +1,23 @@
 //! The write-ahead intent journal of Intendant.
 #![deny(missing_docs)]
 
+pub mod blobs;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod disk;
 pub mod error;
 pub mod face;
 pub mod format;
+mod identity;
+mod journal;
+pub mod lock;
+#[cfg(feature = "conformance")]
+pub mod memory;
+pub mod projection;
 pub mod recovery;
-pub mod segments;
-pub mod writer;
+pub mod scan;
+mod segments;
+mod writer;
+
+pub use journal::{Journal, Options, Recovered};
+pub use writer::Follower;

@@ -15,6 +15,8 @@ use std::sync::Arc;
 mod fail_point;
 mod real;
 mod site;
+#[cfg(test)]
+pub(crate) mod watched;
 
 #[cfg(feature = "failpoints")]
 pub use fail_point::{arm_from_environment, reached};

@@ -125,8 +125,8 @@ sites! {
     ProjectionSetLen => "projection_set_len",
     /// The projection's file is synced.
     ProjectionSync => "projection_sync",
-    /// A projection that cannot be used is deleted, to be rebuilt from the log.
-    ProjectionRemove => "projection_remove",
+    /// A projection that cannot be used is set aside, to be rebuilt from the log.
+    ProjectionRename => "projection_rename",
 }
 
 #[cfg(test)]

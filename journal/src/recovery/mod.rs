@@ -13,10 +13,8 @@ mod layout;
 mod repair;
 mod scan;
 pub mod table;
-#[cfg(test)]
-mod tests;
 mod window;
 
-pub(crate) use layout::{Found, Layout, read_layout};
-pub(crate) use repair::{Repaired, repair};
-pub(crate) use scan::{Patience, Scan, ScanStart, Witness, scan};
+pub(crate) use layout::{Layout, io as io_error, missing, read_layout};
+pub(crate) use repair::{Repaired, discard_spares, repair};
+pub(crate) use scan::{Begin, Patience, Scan, ScanStart, Witness, scan};

@@ -53,6 +53,28 @@ pub(crate) fn repair(
     Ok(done)
 }
 
+/// Deletes spares of another size than is wanted now, the last first, so that no gap can show.
+/// Returns how many segments are left.
+pub(crate) fn discard_spares(
+    disk: &dyn Disk,
+    folder: &Path,
+    layout: &Layout,
+    used: usize,
+    segment_bytes: u64,
+) -> Result<usize, OpenError> {
+    let spares = layout.segments.get(used..).unwrap_or_default();
+    let Some(first) = spares.iter().position(|found| found.bytes != segment_bytes) else {
+        return Ok(layout.segments.len());
+    };
+    for found in spares[first..].iter().rev() {
+        disk.remove(&found.path, Site::SegmentRemove)
+            .map_err(found.io("removing a spare of another size"))?;
+    }
+    disk.sync_dir(folder, Site::RecoveryDirSync)
+        .map_err(io(folder, "syncing it"))?;
+    Ok(used + first)
+}
+
 fn segment(
     disk: &dyn Disk,
     found: &Found,

@@ -38,6 +38,31 @@ pub(crate) struct ScanStart<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) witness: Option<Witness>,
     pub(crate) patience: Patience,
+    /// Where to begin; a place that an earlier scan found.
+    pub(crate) from: Begin,
+}
+
+/// The state of the log at the beginning of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Begin {
+    /// The segment's index in the layout.
+    pub(crate) index: usize,
+    /// Sequence of its first entry.
+    pub(crate) first: Sequence,
+    epoch: Epoch,
+    chain: Digest,
+}
+
+impl Begin {
+    /// The beginning of a journal.
+    pub(crate) fn of(journal: JournalId) -> Self {
+        Self {
+            index: 0,
+            first: Sequence(1),
+            epoch: Epoch(0),
+            chain: chain::genesis(journal),
+        }
+    }
 }
 
 /// Where reading ended, and what was found there.
@@ -68,10 +93,18 @@ pub(crate) struct Scan {
     /// Chain value after the last entry.
     pub(crate) chain: Digest,
     pub(crate) tail: Option<Tail>,
+    /// The beginnings of the segments that were read.
+    pub(crate) begins: Vec<Begin>,
     stop: Option<Stop>,
 }
 
 impl Scan {
+    /// What was left unread at the end, if reading did not end cleanly.
+    pub(crate) fn torn(&self) -> Option<&Damage> {
+        let stop = self.stop.as_ref()?;
+        (stop.read != Read::Zeros).then_some(&stop.damage)
+    }
+
     /// Judges the end anew, by a witness who could not be asked before.
     pub(crate) fn check(
         &self,
@@ -121,15 +154,22 @@ pub(crate) fn scan(
     let mut walk = Walk {
         start,
         visit,
-        expected: 1,
-        epoch: Epoch(0),
-        chain: chain::genesis(start.journal),
+        expected: start.from.first.0,
+        epoch: start.from.epoch,
+        chain: start.from.chain,
         watermark: 0,
         tail: None,
+        begins: Vec::new(),
         stop: None,
     };
     if let Some(last) = start.layout.last_used {
-        for index in 0..=last {
+        for index in start.from.index..=last {
+            walk.begins.push(Begin {
+                index,
+                first: Sequence(walk.expected),
+                epoch: walk.epoch,
+                chain: walk.chain,
+            });
             if walk.segment(index)? == Flow::End {
                 break;
             }
@@ -140,6 +180,7 @@ pub(crate) fn scan(
         epoch: walk.epoch,
         chain: walk.chain,
         tail: walk.tail,
+        begins: walk.begins,
         stop: walk.stop,
     };
     if let Some(witness) = &start.witness {
@@ -207,6 +248,7 @@ struct Walk<'a, 'b> {
     chain: Digest,
     watermark: u64,
     tail: Option<Tail>,
+    begins: Vec<Begin>,
     stop: Option<Stop>,
 }
 
@@ -524,7 +566,12 @@ impl Walk<'_, '_> {
         if broken.read != Read::Zeros {
             proof = self.proof_behind(&segments[index], home, window, broken.at)?;
         }
+        // Where this segment ends cleanly, only the next one can say that something is missing.
         let last = self.start.layout.last_used.unwrap_or(index);
+        let last = match broken.read {
+            Read::Zeros => last.min(index + 1),
+            _ => last,
+        };
         for later in segments.iter().take(last + 1).skip(index + 1) {
             let file = self.start.disk.open(&later.path, Access::Read)?;
             let mut window = Window::new(file);

@@ -8,5 +8,5 @@
 mod name;
 mod supply;
 
-pub use name::SegmentName;
+pub(crate) use name::SegmentName;
 pub(crate) use supply::{Refusal, Spare, Supply, SupplyStart};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// What a name in the folder `journal` stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SegmentName {
+pub(crate) enum SegmentName {
     /// The segment of that number.
     Segment(u64),
     /// A segment of that number that is being made ready, or whose making was interrupted.
@@ -14,7 +14,7 @@ pub enum SegmentName {
 impl SegmentName {
     /// Reads a name; `None` if it is not one that this program gives.
     #[must_use]
-    pub fn of(name: &str) -> Option<Self> {
+    pub(crate) fn of(name: &str) -> Option<Self> {
         let (digits, unfinished) = match name.strip_suffix(".seg.tmp") {
             Some(digits) => (digits, true),
             None => (name.strip_suffix(".seg")?, false),
@@ -32,7 +32,7 @@ impl SegmentName {
 
     /// Its path in the folder.
     #[must_use]
-    pub fn path(self, folder: &Path) -> PathBuf {
+    pub(crate) fn path(self, folder: &Path) -> PathBuf {
         folder.join(match self {
             Self::Segment(number) => format!("{number:016}.seg"),
             Self::Unfinished(number) => format!("{number:016}.seg.tmp"),

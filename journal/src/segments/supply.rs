@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::SegmentName;
 use crate::disk::{Disk, DiskFile, Site, remove_if_there, write_all_at};
+use crate::error::AppendError;
 use crate::format::entry::JournalId;
 use crate::format::segment::{PAGE_BYTES, SegmentHeader};
 
@@ -58,6 +59,15 @@ pub(crate) enum Refusal {
     NoSpace(String),
     /// A sync failed: none will be made any more.
     Broken(String),
+}
+
+impl From<Refusal> for AppendError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NoSpace(why) => Self::NoSpace { why },
+            Refusal::Broken(why) => Self::Disabled { why },
+        }
+    }
 }
 
 #[derive(Debug)]

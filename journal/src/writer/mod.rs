@@ -11,8 +11,6 @@ mod mark;
 mod pen;
 mod queue;
 pub(crate) mod space;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -110,7 +108,7 @@ impl Writer {
             starts_effects: batch.starts_effects,
             reply,
         };
-        self.shared.push(job).map_err(|(_, error)| error)?;
+        self.shared.push(job)?;
         Ok(done)
     }
 

@@ -221,13 +221,10 @@ impl Pen<'_> {
     }
 
     fn refused(&self, refusal: Refusal) -> AppendError {
-        match refusal {
-            Refusal::NoSpace(why) => AppendError::NoSpace { why },
-            Refusal::Broken(why) => {
-                self.shared.disable(&why);
-                AppendError::Disabled { why }
-            }
+        if let Refusal::Broken(why) = &refusal {
+            self.shared.disable(why);
         }
+        refusal.into()
     }
 
     /// Writes and syncs the group, then tells everyone.

@@ -77,14 +77,14 @@ impl Shared {
     }
 
     /// Takes a batch into the order of the log, or says why not.
-    pub(super) fn push(&self, job: Job) -> Result<(), (Job, AppendError)> {
+    pub(super) fn push(&self, job: Job) -> Result<(), AppendError> {
         let mut waiting = lock(&self.waiting);
         if let Some(why) = self.disabled.get() {
-            return Err((job, AppendError::Disabled { why: why.clone() }));
+            return Err(AppendError::Disabled { why: why.clone() });
         }
         if waiting.closed {
             let why = "the journal is closed".to_owned();
-            return Err((job, AppendError::Refused { why }));
+            return Err(AppendError::Refused { why });
         }
         waiting.jobs.push(job);
         self.some.store(true, Ordering::Release);

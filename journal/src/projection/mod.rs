@@ -1,0 +1,282 @@
+//! What is derived from the log for questions: the runs and their histories, in `projection.redb`.
+//! The only place that knows redb.
+//!
+//! Invariants:
+//! - The log is the authority. A projection can be thrown away at any time; built again from the
+//!   log it has the same content, since rows are made by one pure function ([`mod@apply`]).
+//! - It holds exactly the entries up to its *applied* sequence. Entries come in the order of the
+//!   log, without gaps; a gap stops projecting.
+//! - It is off the critical path: [`Projection::feed`] only puts entries into a queue. A projection
+//!   that fails (full disk, damage, a panic in redb) stops projecting, never recording; questions
+//!   then get [`ReadError::Projection`].
+//! - A question is answered after everything fed before it has been applied, so people read their
+//!   own writes.
+//! - redb checks nothing on ordinary reads, so every value carries its own checksum ([`mod@value`]). A
+//!   file found damaged is set aside under another name, unchanged, and the next opening builds a
+//!   new one.
+//! - The names of these files are not synced: if a power cut undoes a renaming or creation, the
+//!   next opening finds an older projection, or none, and goes on from there.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crate::disk::{Access, Disk, Site};
+use crate::error::{OpenError, ReadError};
+use crate::face::{RunFilter, RunRow};
+use crate::format::entry::{JournalId, Recorded, Sequence};
+
+pub(crate) mod apply;
+mod backend;
+mod chunk;
+mod row;
+mod store;
+mod value;
+mod worker;
+
+use backend::Backend;
+use store::{Store, StoreError};
+use worker::{Queue, Worker};
+
+/// Name of the projection's file in the journal's folder.
+pub const FILE_NAME: &str = "projection.redb";
+
+/// Files set aside at most; one more replaces the last.
+const SET_ASIDE_MAX: u32 = 9;
+
+/// The projection of one opening of a journal.
+///
+/// Dropping it applies what was fed, makes it durable and closes the file.
+#[derive(Debug)]
+pub struct Projection {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    queue: Arc<Queue>,
+    /// Taken only when the projection is dropped.
+    store: Option<Arc<Store>>,
+    worker: Option<JoinHandle<()>>,
+}
+
+/// A projection just opened.
+#[derive(Debug)]
+pub struct Opening {
+    /// It.
+    pub projection: Projection,
+    /// All entries up to here are in it; those above are to be fed. A sequence beyond the log's end
+    /// means that the log has lost entries.
+    pub applied: Sequence,
+    /// What had to be set aside, if something was.
+    pub set_aside: Option<SetAside>,
+}
+
+/// A projection that could not be used: kept unchanged under another name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SetAside {
+    /// Where it is now.
+    pub path: PathBuf,
+    /// Why it could not be used.
+    pub why: String,
+}
+
+impl Projection {
+    /// Opens the projection in the journal's folder. One that is missing is begun empty; one that
+    /// is damaged, of another journal or not to be opened is set aside first.
+    ///
+    /// # Errors
+    /// [`OpenError::Io`] if the file cannot be reached or no new one can be made.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        folder: &Path,
+        journal: JournalId,
+    ) -> Result<Opening, OpenError> {
+        let path = folder.join(FILE_NAME);
+        let mut set_aside = None;
+        let opened = match open_store(&*disk, &path, journal) {
+            Err(StoreError::Damaged(why)) => {
+                let aside = self::set_aside(&*disk, &path).map_err(|source| {
+                    io_error(&path, "setting a damaged projection aside", source)
+                })?;
+                tracing::warn!(
+                    path = %path.display(), aside = %aside.display(), why,
+                    "the projection cannot be used and is built again from the log"
+                );
+                set_aside = Some(SetAside { path: aside, why });
+                open_store(&*disk, &path, journal)
+            }
+            opened => opened,
+        };
+        let (store, applied) = opened.map_err(|error| {
+            let source = match error {
+                StoreError::Io(source) => source,
+                StoreError::Damaged(why) => io::Error::other(why),
+            };
+            io_error(&path, "opening the projection", source)
+        })?;
+        let store = Arc::new(store);
+        let queue = Arc::new(Queue::new(applied));
+        let worker = Worker {
+            queue: Arc::clone(&queue),
+            store: Arc::clone(&store),
+            disk: Arc::clone(&disk),
+            path: path.clone(),
+        };
+        let worker = std::thread::Builder::new()
+            .name("projection".to_owned())
+            .spawn(move || worker.run())
+            .map_err(|source| io_error(&path, "starting the projection's thread", source))?;
+        Ok(Opening {
+            projection: Self {
+                disk,
+                path,
+                queue,
+                store: Some(store),
+                worker: Some(worker),
+            },
+            applied,
+            set_aside,
+        })
+    }
+
+    /// Hands over durable entries in the order of the log, going on where the last call or the
+    /// opening ended; those already applied are skipped. Never waits for the disk.
+    pub fn feed(&self, entries: Vec<Recorded>) {
+        self.queue.feed(entries);
+    }
+
+    /// Entries fed and not yet applied.
+    #[must_use]
+    pub fn backlog(&self) -> u64 {
+        self.queue.backlog()
+    }
+
+    /// Why it projects nothing more, if it does not.
+    #[must_use]
+    pub fn failed(&self) -> Option<String> {
+        self.queue.failed()
+    }
+
+    /// The entries of a run, in order; empty for an unknown one.
+    ///
+    /// # Errors
+    /// [`ReadError::Projection`] if the projection has failed or is damaged.
+    pub fn history(&self, run: &str) -> Result<Vec<Recorded>, ReadError> {
+        self.ask(|store| store.history(run))
+    }
+
+    /// The rows of the runs that the filter lets through, oldest first.
+    ///
+    /// # Errors
+    /// As for [`Projection::history`].
+    pub fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, ReadError> {
+        self.ask(|store| store.runs(filter))
+    }
+
+    /// Waits until what was fed is applied, then reads.
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(&Store) -> Result<T, StoreError>,
+    ) -> Result<T, ReadError> {
+        let refused = |why| ReadError::Projection {
+            path: self.path.clone(),
+            why,
+        };
+        self.queue.wait_until_applied().map_err(refused)?;
+        let store = self
+            .store
+            .as_ref()
+            .expect("taken only when the projection is dropped, after which nobody asks");
+        contained(|| question(store)).map_err(|error| {
+            if let StoreError::Damaged(why) = &error
+                && self.queue.mark_damaged()
+            {
+                abandon(&*self.disk, &self.path, why);
+            }
+            refused(error.to_string())
+        })
+    }
+}
+
+impl Drop for Projection {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(worker) = self.worker.take() {
+            // The worker contains panics of redb; there is nothing more to learn from its end.
+            let _ = worker.join();
+        }
+        let store = self.store.take();
+        // Closing a damaged file may panic too. What was applied is durable already.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
+    }
+}
+
+/// Runs something that calls redb. A panic in there means that the file is damaged.
+fn contained<T>(call: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no message");
+        Err(StoreError::Damaged(format!("redb panicked: {text}")))
+    })
+}
+
+fn open_store(
+    disk: &dyn Disk,
+    path: &Path,
+    journal: JournalId,
+) -> Result<(Store, Sequence), StoreError> {
+    // An error here is no damage: a file that cannot be reached may be a good one.
+    let file = match disk.open(path, Access::ReadWrite) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            disk.create(path, Site::ProjectionCreate)
+        }
+        opened => opened,
+    }
+    .map_err(StoreError::Io)?;
+    contained(|| Store::open(Backend::new(file), journal))
+}
+
+/// Renames a projection that cannot be used; no byte of it is changed.
+fn set_aside(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+    let named = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".damaged-{number}"));
+        PathBuf::from(name)
+    };
+    let mut number = 1;
+    while number < SET_ASIDE_MAX && disk.kind(&named(number))?.is_some() {
+        number += 1;
+    }
+    let aside = named(number);
+    disk.rename(path, &aside, Site::ProjectionRename)?;
+    Ok(aside)
+}
+
+/// Sets a file aside that was found damaged while in use, so that the next opening builds a new
+/// one. The open file stays readable under its new name.
+fn abandon(disk: &dyn Disk, path: &Path, why: &str) {
+    match set_aside(disk, path) {
+        Ok(aside) => tracing::error!(
+            path = %path.display(), aside = %aside.display(), why,
+            "the projection is damaged; the next start builds it again from the log"
+        ),
+        Err(error) => tracing::error!(
+            path = %path.display(), why, %error,
+            "the projection is damaged and cannot be set aside; delete it while stopped"
+        ),
+    }
+}
+
+fn io_error(path: &Path, doing: &str, source: io::Error) -> OpenError {
+    OpenError::Io {
+        path: path.to_owned(),
+        doing: doing.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests;
