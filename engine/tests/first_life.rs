@@ -40,7 +40,11 @@ impl Tool for Pay {
     }
 
     async fn call(&self, cx: &Call, input: Payout) -> Result<String, ToolError> {
-        self.0.paid.lock().unwrap().push((cx.key.to_string(), input.cents));
+        self.0
+            .paid
+            .lock()
+            .unwrap()
+            .push((cx.key.to_string(), input.cents));
         if self.0.hang_after_effect.load(Ordering::SeqCst) > 0 {
             self.0.hang_after_effect.fetch_sub(1, Ordering::SeqCst);
             std::future::pending::<()>().await;
@@ -91,7 +95,10 @@ async fn a_run_runs_and_its_id_is_the_same_run_ever_after() {
     let people = vec!["ann", "bob", "cid"];
     let run = engine.run("payouts", "r1", &people).await.unwrap();
     let receipts: Vec<String> = run.result().await.unwrap();
-    assert_eq!(receipts, ["receipt for ann", "receipt for bob", "receipt for cid"]);
+    assert_eq!(
+        receipts,
+        ["receipt for ann", "receipt for bob", "receipt for cid"]
+    );
     let again = engine.run("payouts", "r1", &people).await.unwrap();
     assert_eq!(again.result::<Vec<String>>().await.unwrap(), receipts);
     assert_eq!(bank.paid.lock().unwrap().len(), 3);
@@ -113,7 +120,13 @@ async fn p2_an_action_that_was_cut_is_settled_by_its_reconciler_and_done_once() 
     let run = second.run("payouts", "r1", &people).await.unwrap();
     let receipts: Vec<String> = run.result().await.unwrap();
     assert_eq!(receipts.len(), 3);
-    let mut keys: Vec<_> = bank.paid.lock().unwrap().iter().map(|(key, _)| key.clone()).collect();
+    let mut keys: Vec<_> = bank
+        .paid
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(key, _)| key.clone())
+        .collect();
     keys.sort();
     keys.dedup();
     assert_eq!(keys.len(), 3, "three actions, three keys");

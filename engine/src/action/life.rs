@@ -426,6 +426,9 @@ impl Life {
             Event::Ask(attempt) => Ok(vec![Body::Asking(attempt)]),
             Event::Verified(entry) => Ok(vec![Body::Verified(entry)]),
             Event::Resolved(entry) => Ok(vec![Body::Resolved(entry)]),
+            Event::Replied(_) | Event::Answered(_) if self.intent.is_none() => {
+                Err(self.illegal("answered", "no attempt of it was ever made"))
+            }
             Event::Replied(entry) => Ok(self.facts_of_reply(entry, around)),
             Event::Answered(entry) => Ok(self.facts_of_answer(entry)),
         }
@@ -435,16 +438,13 @@ impl Life {
         let current =
             matches!(&self.state, State::Running { attempt } if *attempt == entry.attempt.attempt);
         if !current {
-            // Too late: kept as evidence. It changes nothing, but a contradiction is an incident.
-            let incident = self.contradiction(&entry.outcome).map(|what| {
-                Body::Incident(IncidentEntry {
-                    attempt: Some(entry.attempt.clone()),
-                    what,
-                })
-            });
-            return std::iter::once(Body::LateReply(entry))
-                .chain(incident)
-                .collect();
+            let happened = match &entry.outcome {
+                Outcome::Succeeded(_) | Outcome::Unusable { .. } => Some(true),
+                Outcome::Failed { .. } | Outcome::NotExecuted { .. } => Some(false),
+                Outcome::Unknown { .. } | Outcome::Interrupted { .. } => None,
+            };
+            let attempt = entry.attempt.clone();
+            return self.evidence(Body::LateReply(entry), attempt, happened);
         }
         let intent = self
             .intent
@@ -475,24 +475,58 @@ impl Life {
         vec![Body::Outcome(entry)]
     }
 
-    /// What a late reply says against a settled state, if it does.
-    fn contradiction(&self, outcome: &Outcome) -> Option<String> {
-        let State::Settled(settled) = &self.state else {
-            return None;
+    /// The facts for something that comes too late to be an outcome: it is kept as evidence. If it
+    /// contradicts what was settled or closed, that is an incident, and an action whose next attempt
+    /// has not begun is parked: it must not run on the strength of a closure that did not hold.
+    fn evidence(&self, fact: Body, attempt: AttemptRef, happened: Option<bool>) -> Vec<Body> {
+        let done = matches!(
+            self.state,
+            State::Settled(Settled::Succeeded { .. } | Settled::Unusable { .. })
+        );
+        let doubtful = matches!(self.state, State::InDoubt(_) | State::Parked { .. });
+        let contradicts = match happened {
+            Some(true) => !done && !doubtful,
+            Some(false) => done,
+            None => false,
         };
-        let happened = match outcome {
-            Outcome::Succeeded(_) | Outcome::Unusable { .. } => true,
-            Outcome::Failed { .. } | Outcome::NotExecuted { .. } => false,
-            Outcome::Unknown { .. } | Outcome::Interrupted { .. } => return None,
-        };
-        match settled {
-            Settled::Succeeded { .. } | Settled::Unusable { .. } if !happened => Some(
-                "a late reply says that the effect did not happen; it is settled as done".into(),
-            ),
-            Settled::Failed { .. } | Settled::Denied { .. } | Settled::GivenUp { .. }
-                if happened =>
+        let mut facts = vec![fact];
+        if contradicts {
+            let what = format!(
+                "attempt {} {}, but the action is {}",
+                attempt.attempt,
+                if done {
+                    "is said not to have happened"
+                } else {
+                    "is said to have happened"
+                },
+                self.state_name()
+            );
+            let action = attempt.action.clone();
+            let why = what.clone();
+            facts.push(Body::Incident(IncidentEntry {
+                attempt: Some(attempt),
+                what,
+            }));
+            if let Some(unbegun) = self.unbegun() {
+                let attempt = AttemptRef {
+                    action,
+                    attempt: unbegun - 1,
+                };
+                facts.push(Body::Parked(ParkedEntry { attempt, why }));
+            }
+        }
+        facts
+    }
+
+    /// The attempt that is due or awaits a word and has not begun, if it is not the first.
+    fn unbegun(&self) -> Option<u32> {
+        match self.state {
+            State::Waiting { attempt, .. }
+            | State::AwaitingApproval { attempt }
+            | State::Approved { attempt }
+                if attempt > 1 =>
             {
-                Some("a late reply says that the effect happened; it is settled as not done".into())
+                Some(attempt)
             }
             _ => None,
         }
@@ -514,36 +548,14 @@ impl Life {
         if asked {
             return vec![Body::Answered(entry)];
         }
-        // A person was faster, or two asked: evidence, and an incident if it contradicts.
+        // A person was faster, or two asked.
         let happened = match &entry.answer {
             Answer::Executed { .. } => Some(true),
             Answer::NeverWill { .. } => Some(false),
             _ => None,
         };
-        let contradicts = match (&self.state, happened) {
-            (State::Settled(Settled::Succeeded { .. } | Settled::Unusable { .. }), Some(false)) => {
-                true
-            }
-            (State::Settled(_) | State::Waiting { .. } | State::Running { .. }, Some(true)) => {
-                !matches!(
-                    self.state,
-                    State::Settled(Settled::Succeeded { .. } | Settled::Unusable { .. })
-                )
-            }
-            _ => false,
-        };
-        let incident = contradicts.then(|| {
-            Body::Incident(IncidentEntry {
-                attempt: Some(entry.attempt.clone()),
-                what: format!(
-                    "the reconciler answered {} after the attempt was settled otherwise",
-                    answer_name(&entry.answer)
-                ),
-            })
-        });
-        std::iter::once(Body::Answered(entry))
-            .chain(incident)
-            .collect()
+        let attempt = entry.attempt.clone();
+        self.evidence(Body::Answered(entry), attempt, happened)
     }
 
     /// Folds one durable fact.
@@ -813,6 +825,15 @@ impl Life {
                     attempt: doubt.attempt,
                     why: entry.why.clone(),
                 };
+                Ok(())
+            }
+            _ if self.unbegun() == Some(entry.attempt.attempt + 1) => {
+                let attempt = entry.attempt.attempt;
+                self.state = State::Parked {
+                    attempt,
+                    why: entry.why.clone(),
+                };
+                self.unclosed = true;
                 Ok(())
             }
             _ => Err(self.illegal("parked", "that attempt is not in doubt")),

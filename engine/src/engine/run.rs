@@ -186,7 +186,11 @@ impl Run {
     }
 
     async fn wait(&mut self, until: impl FnMut(&RunStatus) -> bool) -> RunStatus {
-        let waited = self.status.wait_for(until).await.map(|status| status.clone());
+        let waited = self
+            .status
+            .wait_for(until)
+            .await
+            .map(|status| status.clone());
         match (waited, self.status.borrow().clone()) {
             (Ok(status), _) => status,
             // The sender's last word stays readable; without one the engine is gone.

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use intendant_journal::format::canonical;
 use serde_json::Value;
@@ -19,6 +19,9 @@ use crate::tool::call::Call;
 use crate::tool::contract::OUTPUT_BYTES_MAX;
 use crate::tool::error::ToolError;
 use crate::tool::json::{AttemptContext, RawOutput, Reply};
+
+/// A tool that keeps its own deadline gets this long to say so, log and all, before it is cut.
+const DEADLINE_GRACE: Duration = Duration::from_millis(250);
 
 /// How a call through the door ended.
 #[derive(Debug)]
@@ -74,7 +77,7 @@ impl Kernel {
             deadline: SystemTime::now() + timeout,
         });
         let reply = Contained::new(|| proposal.tool.tool.call(&call, &arguments));
-        let reply = match tokio::time::timeout(timeout, reply).await {
+        let reply = match tokio::time::timeout(timeout + DEADLINE_GRACE, reply).await {
             Ok(Ok(reply)) => reply,
             Ok(Err(panic)) => Reply::of(Err(ToolError::Unknown(format!(
                 "the tool panicked: {panic}"

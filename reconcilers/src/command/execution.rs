@@ -31,6 +31,11 @@ use super::spec::{Argv, GuardPlace};
 /// on killing all the same.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How long nothing more may come, once all of the command is dead, before we stop waiting for its
+/// pipes to close. They close at once, unless a process that was there before (a daemon that was
+/// handed the descriptor) holds one open; what the command wrote is in the pipe by then.
+const QUIET: Duration = Duration::from_millis(500);
+
 /// Bytes read at a time.
 const CHUNK: usize = 64 * 1024;
 
@@ -72,9 +77,9 @@ pub enum Ending {
     NotStarted(String),
     /// Nothing was started here, since something of this attempt still lives.
     LockHeld,
-    /// It ended by itself, nothing of it is left, and all it wrote was read.
+    /// It ended by itself, nothing of it is left, and all that it wrote was read.
     Ended(Ended),
-    /// It took too long and was killed.
+    /// It took too long, and its guard was told to kill it.
     TimedOut(Duration),
     /// The guard ended without a word. Whether the command ran, or still runs, is not known.
     GuardLost(String),
@@ -86,7 +91,6 @@ impl Execution<'_> {
     /// Dropping the future has everything killed that the command started.
     pub async fn run(self) -> Finished {
         let time = self.time_left();
-        let deadline = tokio::time::Instant::now() + time;
         let mut guarded = match self.start() {
             Ok(guarded) => guarded,
             Err(why) => return Finished::not_started(why),
@@ -95,7 +99,7 @@ impl Execution<'_> {
             Ok(order) => order,
             Err(why) => return Finished::not_started(why),
         };
-        let by_itself = tokio::time::timeout_at(deadline, async {
+        let by_itself = tokio::time::timeout(time, async {
             guarded.give(&order).await;
             guarded.follow().await
         });
@@ -231,6 +235,9 @@ impl Guarded {
                 return ending;
             }
             tokio::select! {
+                // In this order: what is there to be read comes before the conclusion that
+                // nothing more will come.
+                biased;
                 read = self.socket.read(&mut from_socket), if self.ending.is_none() => {
                     match read {
                         Ok(count @ 1..) => {
@@ -243,11 +250,19 @@ impl Guarded {
                         Err(error) => return Ending::GuardLost(error.to_string()),
                     }
                 }
-                count = pull(&mut self.stdout, &mut from_stdout) => {
-                    self.output.push(&from_stdout[..count]);
-                }
-                count = pull(&mut self.stderr, &mut from_stderr) => {
-                    self.log.push(&from_stderr[..count]);
+                count = pull(&mut self.stdout, &mut from_stdout) => match count {
+                    Ok(count) => self.output.push(&from_stdout[..count]),
+                    // Half an output is none.
+                    Err(error) => return Ending::GuardLost(format!("cannot read it: {error}")),
+                },
+                count = pull(&mut self.stderr, &mut from_stderr) => match count {
+                    Ok(count) => self.log.push(&from_stderr[..count]),
+                    // A log is for people; its end decides nothing.
+                    Err(_) => self.stderr = None,
+                },
+                () = tokio::time::sleep(QUIET), if self.ending.is_some() => {
+                    self.stdout = None;
+                    self.stderr = None;
                 }
             }
         }
@@ -277,15 +292,13 @@ impl Guarded {
 
 /// Reads from a pipe once. Never resolves for one that has ended; sees to it that an ended one is
 /// closed.
-async fn pull(pipe: &mut Option<impl AsyncRead + Unpin>, into: &mut [u8]) -> usize {
+async fn pull(pipe: &mut Option<impl AsyncRead + Unpin>, into: &mut [u8]) -> io::Result<usize> {
     let Some(open) = pipe else {
         return std::future::pending().await;
     };
-    match open.read(into).await {
-        Ok(count @ 1..) => count,
-        Ok(0) | Err(_) => {
-            *pipe = None;
-            0
-        }
+    let count = open.read(into).await?;
+    if count == 0 {
+        *pipe = None;
     }
+    Ok(count)
 }

@@ -17,7 +17,7 @@
 //! It runs on one thread: whoever reaps must be the one who kills (see `descendants`).
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
@@ -56,7 +56,8 @@ pub fn guard_main() -> ExitCode {
         Err(error) => {
             // The engine takes the closed socket for an unknown end. This line is what is left to
             // say why; it goes where the command's own errors go.
-            eprintln!("guard: {error}");
+            // Nobody may be left to read it, which is no reason to panic.
+            let _ = writeln!(io::stderr(), "guard: {error}");
             ExitCode::FAILURE
         }
     }
@@ -150,7 +151,8 @@ async fn supervise(engine: &UnixStream, order: Order, lock: AttemptLock) -> io::
     descendants::end_all(command, &mut end).await?;
     lock.remove();
     match end {
-        Some(end) if by_itself => report(engine, &Report::Ended(end)),
+        // An engine that is gone by now has no use for it.
+        Some(end) if by_itself => report(engine, &Report::Ended(end)).or(Ok(())),
         _ => Ok(()),
     }
 }

@@ -28,11 +28,13 @@
 //!
 //! - A process that closes all descriptors gives up the lock. The guard still finds and kills it;
 //!   only if the guard is killed too does it go unseen.
+//! - After the guard was killed nobody kills what it guarded, not even when its time is over; the
+//!   attempt stays *running* until that has ended. `fuser` on the lock file names the processes.
 //! - A process that runs as another user (through `sudo`) cannot be killed by the guard. The lock
 //!   stays taken, and the attempt stays *running*, until it ends by itself.
 //! - Work handed to a process that was there before (a daemon, a container engine, `at`) is work of
 //!   a target, not of the attempt. It is for the reconciler to know.
-//! - The lock is `flock(2)` on a local file system.
+//! - The lock is `flock(2)` on a local file system, on a file that nobody else deletes.
 
 mod answer;
 mod attempt_lock;

@@ -68,7 +68,7 @@ impl CommandReconciler {
             }
             (Ending::NotStarted(why), _) => why,
             (Ending::TimedOut(after), _) => {
-                format!("{program} did not answer within {after:?} and was killed{said}")
+                format!("{program} did not answer within {after:?}, so its guard kills it{said}")
             }
             (Ending::GuardLost(why), _) => format!("the guard of {program} was lost: {why}{said}"),
         };

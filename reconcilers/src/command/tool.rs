@@ -83,7 +83,7 @@ impl CommandTool {
                 "{program} was not started: something of the same attempt still runs"
             ))),
             Ending::TimedOut(after) => Err(ToolError::Unknown(format!(
-                "{program} did not end within {after:?} and was killed{said}"
+                "{program} did not end within {after:?}, so its guard kills it{said}"
             ))),
             Ending::GuardLost(why) => Err(ToolError::Unknown(format!(
                 "the guard of {program} was lost: {why}{said}"

@@ -8,7 +8,7 @@ use intendant_reconcilers::command::{CommandTool, Ended, Ending};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::place::{KEY, LONG, Place, attempt, call, call_with, contract, run};
+use crate::place::{KEY, LONG, Place, attempt, call, call_with, contract, file, run};
 
 #[tokio::test]
 async fn a_success_gets_arguments_environment_and_folder_and_gives_its_output() {
@@ -172,6 +172,24 @@ async fn a_long_log_never_blocks_and_its_end_is_kept() {
     assert_eq!(reply.result, Ok(RawOutput::Text(vec![b'7'; 300_000])));
     assert_eq!(reply.log.len(), 64 * 1024);
     assert!(reply.log.ends_with(b"\0last\n"));
+}
+
+#[tokio::test]
+async fn a_stranger_that_holds_the_output_open_does_not_hold_up_the_answer() {
+    let place = Place::new();
+    let spec = place.spec("echo $$ >pid; while [ ! -e go ]; do sleep 0.01; done; echo 1");
+    let stranger = async {
+        file(place.path("pid")).await;
+        let output = format!("/proc/{}/fd/1", place.pid("pid"));
+        let held = std::fs::OpenOptions::new()
+            .write(true)
+            .open(output)
+            .unwrap();
+        std::fs::write(place.path("go"), "").unwrap();
+        held
+    };
+    let (reply, _held) = tokio::join!(call(&spec), stranger);
+    assert_eq!(reply.result, Ok(RawOutput::Text(b"1\n".to_vec())));
 }
 
 #[tokio::test]

@@ -170,9 +170,12 @@ async fn a_reconciler_that_a_crash_left_behind_is_waited_for_too() {
     let asks = reconciler(&place, "echo $$ >pid; sleep 600", LONG);
     let (cx, arguments) = (attempt(3), json!({}));
     tokio::select! {
-        answer = asks.ask(&cx, &arguments) => panic!("{answer:?}"),
-        () = file(place.path("pid")) => assert!(lives(place.pid("pid"))),
-    }
+            answer = asks.ask(&cx, &arguments) => panic!("{answer:?}"),
+    () = async {
+                file(place.path("pid")).await;
+                assert!(lives(place.pid("pid")));
+            } => {}
+        }
     tokio::time::timeout(LONG, asks.sender_gone(&cx))
         .await
         .unwrap();
