@@ -85,6 +85,9 @@ fn classify(payouts: &Payouts, snapshots: &[BTreeSet<AttemptName>], landed: &mut
             cut_so_far.insert(attempt.clone());
         }
     }
-    let unbegun = marks.asked.iter().filter(|attempt| !marks.begun.contains(*attempt));
+    let unbegun = marks
+        .asked
+        .iter()
+        .filter(|attempt| !marks.begun.contains(*attempt));
     landed.before_tool = unbegun.count();
 }

@@ -62,7 +62,9 @@ impl Ledger {
             if name.starts_with('.') {
                 continue;
             }
-            let (key, attempt) = name.split_once('.').unwrap_or_else(|| panic!("slot {name}"));
+            let (key, attempt) = name
+                .split_once('.')
+                .unwrap_or_else(|| panic!("slot {name}"));
             let attempt: u32 = attempt.parse().unwrap_or_else(|_| panic!("slot {name}"));
             assert!(
                 key.len() == 32 && key.bytes().all(|b| b"0123456789abcdef".contains(&b)),
@@ -78,17 +80,24 @@ impl Ledger {
                 }),
                 _ => panic!("slot {name} holds {content:?}"),
             };
-            ledger.slots.entry(key.into()).or_default().insert(attempt, slot);
+            ledger
+                .slots
+                .entry(key.into())
+                .or_default()
+                .insert(attempt, slot);
         }
         ledger
     }
 
     /// All payouts made.
     pub fn paid(&self) -> impl Iterator<Item = &Payout> {
-        self.slots.values().flat_map(BTreeMap::values).filter_map(|slot| match slot {
-            Slot::Run(payout) => Some(payout),
-            Slot::Void => None,
-        })
+        self.slots
+            .values()
+            .flat_map(BTreeMap::values)
+            .filter_map(|slot| match slot {
+                Slot::Run(payout) => Some(payout),
+                Slot::Void => None,
+            })
     }
 
     /// Number of attempts ruled out.
@@ -198,7 +207,10 @@ mod tests {
         put(1, 3, "run p a 1\n");
         assert_eq!(Ledger::read(folder.path()).faults(&asked).doubled, ["p"]);
         put(1, 3, "run r a 1\n");
-        assert_eq!(Ledger::read(folder.path()).faults(&asked).extra, [payout("r")]);
+        assert_eq!(
+            Ledger::read(folder.path()).faults(&asked).extra,
+            [payout("r")]
+        );
         put(1, 3, "void\n");
         put(2, 1, "void\n");
         assert_eq!(Ledger::read(folder.path()).faults(&asked).missing, ["q"]);
@@ -206,7 +218,8 @@ mod tests {
         assert_eq!(Ledger::read(folder.path()).faults(&asked).extra.len(), 1);
         put(2, 1, "run q a 1\n");
         put(3, 1, "void\n");
-        let two_keys = std::panic::catch_unwind(|| Ledger::read(folder.path()).assert_exact(&asked));
+        let two_keys =
+            std::panic::catch_unwind(|| Ledger::read(folder.path()).assert_exact(&asked));
         assert!(two_keys.is_err());
     }
 }

@@ -50,7 +50,11 @@ impl Marks {
     /// If the folder cannot be read.
     #[must_use]
     pub fn count_begun(folder: &Path) -> usize {
-        let names = fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());
-        names.filter(|name| name.to_string_lossy().starts_with("begin.")).count()
+        let names = fs::read_dir(folder)
+            .unwrap()
+            .map(|file| file.unwrap().file_name());
+        names
+            .filter(|name| name.to_string_lossy().starts_with("begin."))
+            .count()
     }
 }

@@ -69,7 +69,10 @@ impl Payouts {
         let example = |name: &str| fs::read_to_string(example.join(name)).unwrap();
         put("payouts.csv", &rows(&example("payouts.csv"), variation));
         put("job.toml", &job(&example("job.toml"), variation));
-        for (name, text) in [("marked-pay.sh", pay(variation)), ("marked-reconcile.sh", ask())] {
+        for (name, text) in [
+            ("marked-pay.sh", pay(variation)),
+            ("marked-reconcile.sh", ask()),
+        ] {
             put(name, &text);
             let executable = fs::Permissions::from_mode(0o755);
             fs::set_permissions(folder.join(name), executable).unwrap();
@@ -131,16 +134,25 @@ fn job(toml: &str, variation: &Variation) -> String {
         text = text.replace(from, to);
     };
     change(r#"run = ["./pay.sh"]"#, r#"run = ["./marked-pay.sh"]"#);
-    change("concurrency = 8", &format!("concurrency = {}", variation.concurrency));
+    change(
+        "concurrency = 8",
+        &format!("concurrency = {}", variation.concurrency),
+    );
     if variation.opaque {
         change(r#"recovery = "reconcilable""#, r#"recovery = "opaque""#);
         change("reconcile = [\"./reconcile.sh\"]\n", "");
         change("closure = \"abort_claim\"\n", "");
     } else {
-        change(r#"reconcile = ["./reconcile.sh"]"#, r#"reconcile = ["./marked-reconcile.sh"]"#);
+        change(
+            r#"reconcile = ["./reconcile.sh"]"#,
+            r#"reconcile = ["./marked-reconcile.sh"]"#,
+        );
     }
     if variation.argument_bytes > 0 {
-        change(r#"cents = "integer" }"#, r#"cents = "integer", padding = "string" }"#);
+        change(
+            r#"cents = "integer" }"#,
+            r#"cents = "integer", padding = "string" }"#,
+        );
         change(
             r#"cents = "{{ row.cents }}" }"#,
             r#"cents = "{{ row.cents }}", padding = "{{ row.padding }}" }"#,

@@ -59,7 +59,12 @@ fn build(variant: &str, features: &[&str]) -> PathBuf {
 
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        .args(["build", "--package", "intendant-cli", "--message-format=json"])
+        .args([
+            "build",
+            "--package",
+            "intendant-cli",
+            "--message-format=json",
+        ])
         .args(["--bin", "intendant"])
         .args(features)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -220,11 +220,16 @@ impl Stub {
 fn serve(shared: &Shared, stream: TcpStream) {
     let mut line = String::new();
     let read = BufReader::new(&stream).read_line(&mut line);
-    let Some(message) = read.ok().and_then(|_| serde_json::from_str::<Value>(&line).ok()) else {
+    let Some(message) = read
+        .ok()
+        .and_then(|_| serde_json::from_str::<Value>(&line).ok())
+    else {
         return;
     };
     let text = |name: &str| message[name].as_str().unwrap_or_default().to_owned();
-    let attempt = message["attempt"].as_u64().and_then(|n| u32::try_from(n).ok());
+    let attempt = message["attempt"]
+        .as_u64()
+        .and_then(|n| u32::try_from(n).ok());
     let request = Request {
         op: text("op"),
         key: text("key"),
@@ -245,7 +250,10 @@ fn serve(shared: &Shared, stream: TcpStream) {
         let gate = state.gate;
         state.held += 1;
         while state.gate == gate {
-            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = shared
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
     let reply = state.execute(&request, manner.arbitration);

@@ -75,7 +75,11 @@ impl StubJob {
         let folder = scene.path("job");
         fs::create_dir_all(&folder).unwrap();
         let command = |op: &str| format!("[{client:?}, {op:?}, \"{}\"]", stub.address());
-        let mut text = format!("[job]\nname = {:?}\nversion = 1\nenv = {:?}\n", Self::RUN, self.env);
+        let mut text = format!(
+            "[job]\nname = {:?}\nversion = 1\nenv = {:?}\n",
+            Self::RUN,
+            self.env
+        );
         let mut input = r#"id = "string""#.to_owned();
         let mut args = r#"id = "{{ row.id }}""#.to_owned();
         for name in self.env {

@@ -32,7 +32,10 @@ fn main() -> ExitCode {
     let spoken = stream
         .write_all(format!("{request}\n").as_bytes())
         .and_then(|()| BufReader::new(stream).read_line(&mut line));
-    let Some(reply) = spoken.ok().and_then(|_| serde_json::from_str::<Value>(&line).ok()) else {
+    let Some(reply) = spoken
+        .ok()
+        .and_then(|_| serde_json::from_str::<Value>(&line).ok())
+    else {
         eprintln!("no reply");
         return ExitCode::from(1);
     };

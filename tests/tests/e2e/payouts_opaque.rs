@@ -11,7 +11,10 @@ use intendant_tests::scene::Scene;
 #[test]
 fn p2_p3_opaque_payouts_park_and_none_is_doubled_until_a_person_resolves_each() {
     let mut moments = Moments::new(0x5eed_0002);
-    let scene = Scene::new("payouts-opaque", format!("INTENDANT_SEED={}", moments.seed()));
+    let scene = Scene::new(
+        "payouts-opaque",
+        format!("INTENDANT_SEED={}", moments.seed()),
+    );
     let payouts = Payouts::new(
         &scene,
         &Variation {
@@ -30,7 +33,10 @@ fn p2_p3_opaque_payouts_park_and_none_is_doubled_until_a_person_resolves_each() 
     payouts.ledger().assert_none_doubled(payouts.asked());
     let marks = payouts.marks();
     let cut: BTreeSet<String> = marks.begun.difference(&marks.ended).cloned().collect();
-    assert!(cut.len() >= 30 && landed.before_effect >= 10 && landed.after_effect >= 10, "{landed:?}");
+    assert!(
+        cut.len() >= 30 && landed.before_effect >= 10 && landed.after_effect >= 10,
+        "{landed:?}"
+    );
     assert!(landed.between >= 5, "{landed:?}");
     assert_eq!(marks.again.len(), 0, "{:?}", marks.again);
 
@@ -43,7 +49,10 @@ fn p2_p3_opaque_payouts_park_and_none_is_doubled_until_a_person_resolves_each() 
     let mut named = BTreeSet::new();
     for item in items {
         assert_eq!(item["state"], "parked", "{item}");
-        assert_eq!((&item["run"], &item["tool"]), (&"payouts".into(), &"pay".into()));
+        assert_eq!(
+            (&item["run"], &item["tool"]),
+            (&"payouts".into(), &"pay".into())
+        );
         assert_eq!(item["attempt"], 1);
         assert!(!item["why"].as_str().unwrap().is_empty(), "{item}");
         named.insert(format!("{}.1", item["idempotency_key"].as_str().unwrap()));
@@ -55,9 +64,13 @@ fn p2_p3_opaque_payouts_park_and_none_is_doubled_until_a_person_resolves_each() 
     let ledger = payouts.ledger();
     let mut paid = 0;
     for item in items {
-        let (intent, key) = (item["intent"].as_str().unwrap(), item["idempotency_key"].as_str());
+        let (intent, key) = (
+            item["intent"].as_str().unwrap(),
+            item["idempotency_key"].as_str(),
+        );
         let key = key.unwrap();
-        let resolve = Program::new(&scene).args(["resolve", intent, "--reason", "seen in the ledger"]);
+        let resolve =
+            Program::new(&scene).args(["resolve", intent, "--reason", "seen in the ledger"]);
         let resolved = if ledger.has_paid(key, 1) {
             paid += 1;
             let output = format!(r#"{{"receipt":"{key}-1"}}"#);
@@ -67,7 +80,11 @@ fn p2_p3_opaque_payouts_park_and_none_is_doubled_until_a_person_resolves_each() 
         };
         let _ = resolved.expect(0);
     }
-    assert!(paid >= 10 && items.len() - paid >= 10, "{paid} of {}", items.len());
+    assert!(
+        paid >= 10 && items.len() - paid >= 10,
+        "{paid} of {}",
+        items.len()
+    );
 
     let done = run().run().expect(0).json();
     assert_eq!(done["state"], "completed");
