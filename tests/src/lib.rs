@@ -7,6 +7,7 @@
 //! | `scene` | the folder of one test; kept and named when the test fails |
 //! | `payouts` | a copy of `examples/payouts` with variations |
 //! | `ledger` | the oracle: reads what the tools did and says what is wrong with it |
+//! | `log_file` | the journal's files as a saboteur sees them |
 //! | `marks` | what the tools began and ended, by their own account |
 //! | `campaign` | killing at seeded moments until the work is done |
 //! | `stub` | a target on the network that counts, holds back, drops and refuses |
@@ -23,6 +24,7 @@
 
 pub mod campaign;
 pub mod ledger;
+pub mod log_file;
 pub mod marks;
 pub mod moments;
 pub mod payouts;

@@ -94,6 +94,14 @@ impl Payouts {
         &self.asked
     }
 
+    /// Reads the rows again, after a test has added some.
+    ///
+    /// # Panics
+    /// If they cannot be read.
+    pub fn read_rows_again(&mut self) {
+        self.asked = ledger::asked(&self.folder.join("payouts.csv"));
+    }
+
     /// What was paid.
     #[must_use]
     pub fn ledger(&self) -> Ledger {

@@ -61,6 +61,16 @@ pub struct Manner {
     pub hold: bool,
 }
 
+impl Manner {
+    /// Executes each call once per slot, answers at once, voids what it is asked about.
+    pub const GOOD: Self = Self {
+        arbitration: Arbitration::Slots,
+        reply: Reply::Send,
+        question: Question::Claim,
+        hold: false,
+    };
+}
+
 /// A request as it arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {

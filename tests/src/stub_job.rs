@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::scene::Scene;
 use crate::stub::Stub;
@@ -71,7 +71,7 @@ impl StubJob {
     /// # Panics
     /// If that fails.
     #[must_use]
-    pub fn write(&self, scene: &Scene, client: &Path, stub: &Stub) -> PathBuf {
+    pub fn write(&self, scene: &Scene, client: &str, stub: &Stub) -> PathBuf {
         let folder = scene.path("job");
         fs::create_dir_all(&folder).unwrap();
         let command = |op: &str| format!("[{client:?}, {op:?}, \"{}\"]", stub.address());
