@@ -106,8 +106,11 @@ impl Sweep {
     }
 }
 
+/// A name, and what is done to the data folder.
+type Preparation = (&'static str, fn(&Path));
+
 /// States of the folder from which an opening passes points that no other opening passes.
-fn preparations() -> Vec<(&'static str, fn(&Path))> {
+fn preparations() -> Vec<Preparation> {
     vec![
         ("garbage behind the end", |data| {
             let segment = active(data);
