@@ -1,6 +1,10 @@
 //! A tool that does what a test's script says, over a ledger that counts every execution outside
 //! the engine.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses the parts it needs")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary uses the parts it needs"
+)]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
