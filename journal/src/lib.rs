@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 
 pub mod blobs;
+mod clocks;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod disk;
