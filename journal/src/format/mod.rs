@@ -6,4 +6,6 @@ pub mod chain;
 pub mod codec;
 pub mod entry;
 pub mod frame;
+pub mod mark;
+pub mod named_blobs;
 pub mod segment;

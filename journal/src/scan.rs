@@ -1,0 +1,159 @@
+//! Reading a journal from outside: without its lock, without redb, without changing a byte.
+//!
+//! For commands on a stopped journal, and for `verify`. A process that owns the journal may be
+//! writing meanwhile: the reader sees everything that was durable when it began, and what does not
+//! check out is read again before it is called damage.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::blobs::Blobs;
+use crate::disk::{Disk, Kind, RealDisk};
+use crate::error::{OpenError, ReadError};
+use crate::format::entry::{Digest, Epoch, JournalId, Recorded, Sequence};
+use crate::format::named_blobs::named_blobs;
+use crate::identity;
+use crate::journal::{BLOBS, SEGMENTS, find_witness};
+use crate::recovery::{self, Begin, Patience, ScanStart, missing, read_layout};
+
+/// What a reading found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScanReport {
+    /// The journal.
+    pub id: JournalId,
+    /// Its last opening.
+    pub epoch: Epoch,
+    /// Sequence of its last entry, 0 if there is none.
+    pub end: Sequence,
+    /// Number of segments, spares included.
+    pub segments: u64,
+    /// Hash chain value after the last entry.
+    pub chain: Digest,
+    /// Where bytes were found behind the last entry: a group that is just being written, or a torn
+    /// end that the next opening cuts.
+    pub unfinished: Option<Unfinished>,
+}
+
+/// Bytes behind the last entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unfinished {
+    /// The segment's file.
+    pub path: PathBuf,
+    /// Where they begin.
+    pub offset: u64,
+    /// What they are.
+    pub what: String,
+}
+
+/// What a verification found in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VerifyReport {
+    /// The log.
+    pub log: ScanReport,
+    /// Number of different blobs that entries name, all there and with the content they are named
+    /// by.
+    pub blobs: u64,
+}
+
+/// Reads all entries of the journal in a folder, in order.
+///
+/// # Errors
+/// [`OpenError`]; entries before the damage have been visited then.
+pub fn scan(
+    path: impl AsRef<Path>,
+    mut visit: impl FnMut(Recorded),
+) -> Result<ScanReport, OpenError> {
+    scan_on(&RealDisk, path.as_ref(), &mut visit)
+}
+
+/// [`scan`] on another disk than the real one.
+///
+/// # Errors
+/// As for [`scan`].
+pub fn scan_on(
+    disk: &dyn Disk,
+    folder: &Path,
+    visit: &mut dyn FnMut(Recorded),
+) -> Result<ScanReport, OpenError> {
+    let path = folder.to_owned();
+    let id = match identity::folder_kind(disk, folder)? {
+        None => return Err(OpenError::Missing { path }),
+        Some(Kind::Folder) => match identity::read(disk, folder)? {
+            Some(id) => id,
+            None if identity::is_empty(disk, folder)? => return Err(OpenError::Missing { path }),
+            None => {
+                let what = "it has no file IDENTITY".into();
+                return Err(OpenError::Foreign { path, what });
+            }
+        },
+        Some(_) => {
+            let what = "it is not a folder".into();
+            return Err(OpenError::Foreign { path, what });
+        }
+    };
+    // The mark first: what it says now is durable is in the log that is read afterwards.
+    let witness = find_witness(disk, folder, id, false)?;
+    let segments = folder.join(SEGMENTS);
+    let layout = read_layout(disk, &segments, id)?;
+    if layout.segments.is_empty() && witness.is_some() {
+        return Err(missing(&segments, 1).into());
+    }
+    let found = recovery::scan(
+        &ScanStart {
+            disk,
+            folder,
+            journal: id,
+            layout: &layout,
+            witness,
+            patience: Patience::Bystander,
+            from: Begin::of(id),
+        },
+        &mut |_, recorded| visit(recorded),
+    )?;
+    Ok(ScanReport {
+        id,
+        epoch: found.epoch,
+        end: found.end,
+        segments: layout.segments.len() as u64,
+        chain: found.chain,
+        unfinished: found.torn().map(|damage| Unfinished {
+            path: damage.path.clone(),
+            offset: damage.offset,
+            what: damage.what.clone(),
+        }),
+    })
+}
+
+/// Checks every frame, the hash chain, the heads of the segments, and every blob that an entry
+/// names.
+///
+/// # Errors
+/// The first damage, or what keeps it from being looked for.
+pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport, OpenError> {
+    verify_on(Arc::new(RealDisk), path.as_ref())
+}
+
+/// [`verify`] on another disk than the real one.
+///
+/// # Errors
+/// As for [`verify`].
+pub fn verify_on(disk: Arc<dyn Disk>, folder: &Path) -> Result<VerifyReport, OpenError> {
+    let blobs = Blobs::new(Arc::clone(&disk), folder.join(BLOBS));
+    let mut seen = HashSet::new();
+    let mut bad: Option<ReadError> = None;
+    let log = scan_on(&*disk, folder, &mut |recorded| {
+        for blob in named_blobs(&recorded.entry) {
+            if bad.is_none() && seen.insert((blob.sha256, blob.bytes)) {
+                bad = blobs.get(&blob).err();
+            }
+        }
+    })?;
+    match bad {
+        Some(error) => Err(error.into()),
+        None => Ok(VerifyReport {
+            log,
+            blobs: seen.len() as u64,
+        }),
+    }
+}
