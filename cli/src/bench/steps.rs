@@ -14,7 +14,6 @@ use intendant::tool::json::{
 use intendant::tool::reconciler::JsonAnswer;
 use intendant::workflow::{CallError, Workflow};
 use intendant_journal::Options;
-use intendant_journal::face::IntentLog;
 use serde_json::{Value, json};
 
 use super::{BenchError, Plan, percentile};
