@@ -84,6 +84,10 @@ pub fn load(path: &Path) -> Result<Loaded, Vec<Problem>> {
             return Err(whole(message, "make the folder readable"));
         }
     };
+    if folder.to_str().is_none() {
+        let message = format!("the name of the folder {} is not UTF-8", folder.display());
+        return Err(whole(message, "rename it: the journal keeps it as text"));
+    }
     let (document, root) = Document::parse(path, &text);
     let root = Section::new(&document, "job file", root.get_ref(), 0..0);
     let reading = Reading {
@@ -183,8 +187,8 @@ impl<'a> Reading<'a> {
     fn unset(&self, name: &str, span: &Span) -> Problem {
         self.document.problem(
             span,
-            format!("the environment variable {name} is not set"),
-            format!("set it, or remove it from env in [job] ({name}=... intendant run)"),
+            format!("the environment variable {name} is not set, or not UTF-8"),
+            "set it, or remove it from env in [job]",
         )
     }
 

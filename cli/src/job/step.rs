@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use intendant_journal::format::canonical;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 use toml::Spanned;
@@ -215,8 +216,8 @@ fn json(
         },
         DeValue::Float(digits) => {
             let number = digits.as_str().parse().ok().and_then(Number::from_f64);
-            match number {
-                Some(number) => Value::Number(number),
+            match number.and_then(|number| as_recorded(number.into())) {
+                Some(number) => number,
                 None => refuse("is no JSON number", "write a finite number"),
             }
         }
@@ -241,6 +242,12 @@ fn json(
             Value::Object(members)
         }
     }
+}
+
+/// The value as the journal gives it back: 3.0 becomes 3.
+fn as_recorded(value: Value) -> Option<Value> {
+    let text = canonical::to_text(&value).ok()?;
+    canonical::parse(text.as_bytes()).ok()
 }
 
 fn member(

@@ -10,9 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, ErrorKind, Expression, UndefinedBehavior};
-use serde_json::{Map, Number, Value};
+use serde_json::Value;
+
+use self::json::{from_json, to_json};
+
+mod json;
 
 /// One environment for all templates: no template is registered in it and nothing changes it, so
 /// that compiled expressions can live as long as the process.
@@ -234,26 +237,26 @@ fn sort(source: &str, undeclared: Vec<String>) -> Variables {
                 variables.row.insert(field.to_owned());
             }
             (Some("row"), None, _) => match subscripts(source, "row") {
-                fields if fields.is_empty() => variables.whole_row = true,
-                fields => variables.row.extend(fields),
+                Some(fields) => variables.row.extend(fields),
+                None => variables.whole_row = true,
             },
             (Some("steps"), Some(step), Some("output")) => {
                 variables.steps.insert(step.to_owned());
             }
             (Some("steps"), None, _) => match subscripts(source, "steps") {
-                steps if steps.is_empty() => {
+                Some(steps) => variables.steps.extend(steps),
+                None => {
                     variables.unknown.insert(name);
                 }
-                steps => variables.steps.extend(steps),
             },
             (Some("env"), Some(variable), None) => {
                 variables.env.insert(variable.to_owned());
             }
             (Some("env"), None, _) => match subscripts(source, "env") {
-                names if names.is_empty() => {
+                Some(names) => variables.env.extend(names),
+                None => {
                     variables.unknown.insert(name);
                 }
-                names => variables.env.extend(names),
             },
             (Some("run"), Some("id"), None) => variables.run = true,
             (Some(function), None, _)
@@ -266,17 +269,25 @@ fn sort(source: &str, undeclared: Vec<String>) -> Variables {
     variables
 }
 
-/// The names in `row["a name"]` and the like.
-fn subscripts(source: &str, variable: &str) -> Vec<String> {
-    let opening = format!("{variable}[");
-    source
-        .split(opening.as_str())
-        .skip(1)
-        .filter_map(|rest| {
-            let end = rest.find(']')?;
-            quoted(rest[..end].trim()).map(str::to_owned)
-        })
-        .collect()
+/// The names in `row["a name"]` and the like; `None` if the variable is used in any other way than
+/// with a name in quotes or behind a point.
+fn subscripts(source: &str, variable: &str) -> Option<Vec<String>> {
+    let in_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut names = Vec::new();
+    for (at, _) in source.match_indices(variable) {
+        let before = source[..at].chars().next_back();
+        let rest = &source[at + variable.len()..];
+        if before.is_some_and(|c| in_name(c) || c == '.') || rest.starts_with(in_name) {
+            continue;
+        }
+        if rest.starts_with('.') {
+            continue;
+        }
+        let inside = rest.strip_prefix('[')?;
+        let name = quoted(inside[..inside.find(']')?].trim())?;
+        names.push(name.to_owned());
+    }
+    Some(names)
 }
 
 fn quoted(text: &str) -> Option<&str> {
@@ -345,63 +356,6 @@ impl Output {
 impl From<&Value> for Output {
     fn from(value: &Value) -> Self {
         Self(from_json(value))
-    }
-}
-
-fn from_json(value: &Value) -> minijinja::Value {
-    match value {
-        Value::Null => minijinja::Value::from(()),
-        Value::Bool(value) => minijinja::Value::from(*value),
-        Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-            (Some(number), _, _) => minijinja::Value::from(number),
-            (None, Some(number), _) => minijinja::Value::from(number),
-            (None, None, number) => minijinja::Value::from(number.unwrap_or(f64::NAN)),
-        },
-        Value::String(text) => minijinja::Value::from(text.as_str()),
-        Value::Array(items) => {
-            minijinja::Value::from(items.iter().map(from_json).collect::<Vec<_>>())
-        }
-        Value::Object(members) => minijinja::Value::from_pairs(
-            members
-                .iter()
-                .map(|(name, value)| (name.clone(), from_json(value))),
-        ),
-    }
-}
-
-fn to_json(value: &minijinja::Value) -> Result<Value, String> {
-    match value.kind() {
-        ValueKind::None => Ok(Value::Null),
-        ValueKind::Bool => Ok(Value::Bool(value.is_true())),
-        ValueKind::String => Ok(Value::from(value.as_str().unwrap_or_default())),
-        ValueKind::Number if value.is_integer() => value
-            .as_i64()
-            .map(Value::from)
-            .or_else(|| u64::try_from(value.clone()).ok().map(Value::from))
-            .ok_or_else(|| format!("{value} does not fit 64 bits")),
-        ValueKind::Number => f64::try_from(value.clone())
-            .ok()
-            .and_then(Number::from_f64)
-            .map(Value::Number)
-            .ok_or_else(|| format!("{value} is no JSON number")),
-        ValueKind::Seq | ValueKind::Iterable => value
-            .try_iter()
-            .map_err(|error| error.to_string())?
-            .map(|item| to_json(&item))
-            .collect(),
-        ValueKind::Map => {
-            let mut members = Map::new();
-            for name in value.try_iter().map_err(|error| error.to_string())? {
-                let text = name
-                    .as_str()
-                    .ok_or_else(|| format!("the key {name} of an object is no text"))?;
-                let member = value.get_item(&name).map_err(|error| error.to_string())?;
-                members.insert(text.to_owned(), to_json(&member)?);
-            }
-            Ok(Value::Object(members))
-        }
-        ValueKind::Undefined => Err("undefined value".to_owned()),
-        kind => Err(format!("a value of kind {kind} is no JSON")),
     }
 }
 

@@ -202,7 +202,13 @@ fn recorded_values_of_the_environment_win() {
 
 #[test]
 fn an_input_survives_the_journal() {
-    let input = JobInput::first(folder().load()).unwrap();
+    let folder = folder();
+    let numbers = "input = { id = \"string\", cents = \"integer\", rate = \"number\" }";
+    let job = JOB
+        .replace("input = { id = \"string\", cents = \"integer\" }", numbers)
+        .replace("cents = \"{{ row.cents }}\"", "cents = 3.0, rate = 0.10");
+    folder.write("job.toml", &job);
+    let input = JobInput::first(folder.load()).unwrap();
     let text = intendant_journal::format::canonical::to_text(&input.to_value()).unwrap();
     let value = intendant_journal::format::canonical::parse(text.as_bytes()).unwrap();
     assert_eq!(JobInput::from_value(value).unwrap(), input);

@@ -418,7 +418,7 @@ fn an_allowed_environment_name_that_is_not_set_is_told_apart() {
     assert_eq!(problem.line, 5);
     assert_eq!(
         problem.message,
-        "the environment variable INTENDANT_TEST_NOT_SET is not set"
+        "the environment variable INTENDANT_TEST_NOT_SET is not set, or not UTF-8"
     );
 }
 
@@ -439,6 +439,13 @@ fn what_is_no_toml_or_no_file_is_told() {
             .starts_with("/nonexistent/job.toml: the job file cannot be read")
     );
     assert_eq!(problems("", ROWS).len(), 2);
+    use std::os::unix::ffi::OsStrExt;
+    let folder = folder(GOOD, ROWS);
+    let odd = folder.path().join(std::ffi::OsStr::from_bytes(b"\xff"));
+    std::fs::create_dir(&odd).unwrap();
+    std::fs::copy(folder.job(), odd.join("job.toml")).unwrap();
+    let found = load(&odd.join("job.toml")).unwrap_err();
+    assert!(found[0].message.ends_with("is not UTF-8"));
 }
 
 #[test]

@@ -136,6 +136,8 @@ fn what_a_template_reads_is_known_before_it_runs() {
     assert_eq!(found.env, names(&["HOME"]));
     assert!(found.run);
     assert!(reads("{{ row }}").whole_row);
+    assert!(reads("{{ row[\"id\"] }}{{ row[row.column] }}").whole_row);
+    assert!(!reads("{{ row.id }}{{ row['id'] }}").whole_row);
     assert!(
         reads("{% for x in row.list %}{{ x }}{% endfor %}")
             .unknown
@@ -149,6 +151,10 @@ fn what_a_template_reads_is_known_before_it_runs() {
         ("{{ steps.pay }}", "steps.pay"),
         ("{{ steps }}", "steps"),
         ("{{ env }}", "env"),
+        (
+            "{{ steps[row.id].output }}{{ steps['pay'].output }}",
+            "steps",
+        ),
     ] {
         assert_eq!(reads(source).unknown, names(&[unknown]), "{source}");
     }
