@@ -15,6 +15,7 @@ pub mod input;
 mod nearest;
 pub mod plan;
 pub mod problem;
+pub mod recorded;
 pub mod rows;
 pub mod schema;
 mod script;
@@ -23,7 +24,9 @@ pub mod template;
 #[cfg(test)]
 mod testing;
 pub mod tool;
+pub mod tools;
 pub mod word;
+pub mod workflow;
 
 pub use check::{StepSummary, Summary, ToolSummary, check, summary};
 pub use difference::{Conflict, differences, new_rows, row_conflicts};

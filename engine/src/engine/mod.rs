@@ -4,6 +4,7 @@ pub(crate) mod build;
 mod run;
 pub(crate) mod shared;
 pub mod status;
+mod undriven;
 
 pub use build::{BadTool, Builder, StartError};
 pub use run::{Run, RunError, StartPass, StartRunError};
@@ -129,7 +130,9 @@ impl Engine {
         .await
     }
 
-    /// Asks a tool's reconciler about an attempt in doubt now, instead of when it is due.
+    /// Asks a tool's reconciler about an attempt in doubt now, instead of when it is due. In a run
+    /// that this engine drives, the answer is recorded when it comes; in any other, it has come
+    /// and is recorded when this returns, and nothing follows from it until the run is driven.
     ///
     /// # Errors
     /// [`Refusal`] if the attempt is not in doubt, parked, or nobody can be asked.
@@ -142,13 +145,10 @@ impl Engine {
         let id: IntentId = intent
             .parse()
             .map_err(|why| refuse("bad_id", why, "copy the id from `intendant pending`"))?;
-        let post = self.shared.post(&id.run).ok_or_else(|| {
-            refuse(
-                "not_driven",
-                format!("run {} is not driven here", id.run),
-                "start it again, which asks by itself",
-            )
-        })?;
+        let Some(post) = self.shared.post(&id.run) else {
+            let _one_at_a_time = self.shared.direct.lock().await;
+            return undriven::ask(&self.shared, &id).await;
+        };
         let (reply, answer) = oneshot::channel();
         let gone = || {
             refuse(

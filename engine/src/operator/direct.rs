@@ -2,12 +2,15 @@
 //! it. The same plan, the same life, the same facts as in a live engine.
 
 use intendant_journal::face::{Batch, IntentLog};
-use intendant_journal::format::entry::{Body, Entry};
+use intendant_journal::format::entry::{
+    Body, Entry, Moment, Outcome, OutcomeEntry, Recorded, Sequence,
+};
 
-use super::command::{Done, Refusal, Request};
+use super::command::{Change, Done, Refusal, Request};
 use super::plan::{self, CheckOutput, Plan};
 use crate::action::doubt::Surroundings;
-use crate::action::life::{Event, attempt_of};
+use crate::action::id::IntentId;
+use crate::action::life::{Event, State, attempt_of};
 use crate::clock::Clock;
 use crate::run::state::RunState;
 
@@ -30,7 +33,7 @@ pub async fn change(
     let history = log
         .history(&run)
         .map_err(|why| refuse("unreadable", why.to_string(), "see `intendant verify`"))?;
-    let state = RunState::fold(&run, &history)
+    let mut state = RunState::fold(&run, &history)
         .map_err(|why| refuse("unreadable", why.to_string(), "see `intendant verify`"))?
         .ok_or_else(|| {
             refuse(
@@ -39,6 +42,11 @@ pub async fn change(
                 "see `intendant runs`",
             )
         })?;
+    let now = clock.now();
+    let cut = match &request.change {
+        Change::Resolve { intent, .. } => note_cut(&mut state, intent, log, now),
+        _ => None,
+    };
     let planned = match plan::plan(&state, request, check_output)? {
         Plan::Record(planned) => *planned,
         Plan::Replayed(sequence) => {
@@ -51,7 +59,6 @@ pub async fn change(
             });
         }
     };
-    let now = clock.now();
     let facts = match attempt_of(&planned.fact).map(|attempt| attempt.action.clone()) {
         None => vec![planned.fact],
         Some(of) => {
@@ -80,8 +87,10 @@ pub async fn change(
             step.facts
         }
     };
-    let entries = facts
+    let first = u64::from(cut.is_some());
+    let entries = cut
         .into_iter()
+        .chain(facts)
         .map(|body| Entry {
             at: now,
             run: Some(run.clone()),
@@ -103,8 +112,42 @@ pub async fn change(
         })?;
     Ok(Done {
         message: planned.message,
-        sequence: appended.first.0,
+        sequence: appended.first.0 + first,
         replayed: false,
         warnings: planned.warnings,
     })
+}
+
+/// Where nobody drives the run, an attempt that is recorded as running was cut. Folds that into the
+/// state and gives the fact, which is to be recorded before what follows from it.
+pub(crate) fn note_cut(
+    state: &mut RunState,
+    intent: &str,
+    log: &dyn IntentLog,
+    now: Moment,
+) -> Option<Body> {
+    let id: IntentId = intent.parse().ok()?;
+    let action = state.action_of(&id.attempt.action)?;
+    let running = State::Running {
+        attempt: id.attempt.attempt,
+    };
+    if *action.life.state() != running {
+        return None;
+    }
+    let why = "the engine stopped while the attempt ran".to_owned();
+    let fact = Body::Outcome(OutcomeEntry {
+        attempt: id.attempt,
+        outcome: Outcome::Interrupted { why },
+        log: None,
+    });
+    let recorded = Recorded {
+        sequence: Sequence(log.durable().0 + 1),
+        epoch: log.epoch(),
+        entry: Entry {
+            at: now,
+            run: Some(state.run.clone()),
+            body: fact.clone(),
+        },
+    };
+    state.apply(&recorded).ok().map(|()| fact)
 }

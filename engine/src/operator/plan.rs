@@ -34,7 +34,7 @@ pub enum Plan {
 }
 
 /// Checks a tool's output against its declared schema.
-pub type CheckOutput<'a> = &'a dyn Fn(&str, &Value) -> Result<(), String>;
+pub type CheckOutput<'a> = &'a (dyn Fn(&str, &Value) -> Result<(), String> + Sync);
 
 /// The run that a change is about.
 ///

@@ -52,6 +52,8 @@ pub struct RunState {
     index: HashMap<ScopePath, usize>,
     /// Generation at which the next action at a place begins, where a retry raised it.
     renewed: HashMap<ScopePath, u32>,
+    /// A retry was asked for since the current pass began.
+    retry_asked: bool,
     keep_trace: bool,
 }
 
@@ -187,6 +189,7 @@ impl RunState {
             last: first.sequence,
             index: HashMap::new(),
             renewed: HashMap::new(),
+            retry_asked: false,
             keep_trace: true,
         })
     }
@@ -216,6 +219,11 @@ impl RunState {
             path: path.clone(),
             generation: self.renewed.get(path).copied().unwrap_or(1),
         }
+    }
+
+    /// True if a retry was asked for that no pass has taken up yet: a new pass makes new actions.
+    pub fn has_renewed(&self) -> bool {
+        self.retry_asked
     }
 
     /// Actions that have not settled.
@@ -336,6 +344,7 @@ impl RunState {
                 }
             }
             Body::RetryRequested(retry) => {
+                self.retry_asked = true;
                 self.requests.insert(retry.note.request.clone(), sequence);
                 for of in &retry.actions {
                     let at = self
@@ -370,6 +379,7 @@ impl RunState {
         self.waits.clear();
         self.notes.clear();
         self.cancelled = None;
+        self.retry_asked = false;
         self.trace.clear();
         for action in &mut self.actions {
             action.known_at_start = action.life.settled().is_some();

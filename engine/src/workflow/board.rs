@@ -79,6 +79,15 @@ pub(crate) struct Board {
     clock: Arc<dyn Clock>,
 }
 
+/// What a call makes of an action that an earlier pass began at its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Earlier {
+    /// It must have the same tool and arguments.
+    MustBeSame,
+    /// It counts as it was recorded.
+    Counts,
+}
+
 /// What beginning an operation comes to.
 pub(crate) enum Begun {
     /// Its end is known at once.
@@ -103,7 +112,13 @@ impl Board {
     }
 
     /// Begins a call.
-    pub(crate) fn begin_call(&self, path: &ScopePath, tool: &str, arguments: &Value) -> Begun {
+    pub(crate) fn begin_call(
+        &self,
+        path: &ScopePath,
+        tool: &str,
+        arguments: &Value,
+        earlier: Earlier,
+    ) -> Begun {
         let mut inner = self.lock();
         if let Err(error) = inner.begin(path) {
             return Begun::Ready(Err(error));
@@ -126,7 +141,8 @@ impl Board {
             }
         };
         if let Some(known) = known {
-            if known.tool != tool || known.digest != digest {
+            let same = known.tool == tool && known.digest == digest;
+            if !same && earlier == Earlier::MustBeSame {
                 let why = format!(
                     "{path} was begun before with other arguments or another tool ({} then, {tool} now); a key names one action for ever, give the new one another key",
                     known.tool

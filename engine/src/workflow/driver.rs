@@ -17,24 +17,22 @@ use std::time::Duration;
 
 use intendant_journal::error::AppendError;
 use intendant_journal::format::entry::{
-    ActionEntry, ActionRef, Answer, AnsweredEntry, ApprovalEntry, AttemptRef, Body, Decision, End,
-    Entry, NotedEntry, OperatorNote, Outcome, OutcomeEntry, PassEnded, PassStarted, Payload,
-    Proposal, Recorded, ScopePath, SignalAwaited, TimerSet, Verdict,
+    ActionEntry, ActionRef, AnsweredEntry, ApprovalEntry, AttemptRef, Body, Decision, End, Entry,
+    NotedEntry, OperatorNote, Outcome, OutcomeEntry, PassEnded, PassStarted, Payload, Proposal,
+    Recorded, ScopePath, SignalAwaited, TimerSet, Verdict,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::board::{Board, CallResult, IssuedWhat, Known};
 use super::error::CallError;
-use super::{RunFuture, Scope};
+use super::{RunFuture, Scope, question};
 use crate::action::doubt::{AskRule, Surroundings};
 use crate::action::id::action_id;
 use crate::action::life::{Event, Life, Next, Settled, State};
 use crate::engine::Shared;
 use crate::engine::status::{Halt, RunEnd, RunStatus};
-use crate::kernel::{
-    Acting, Armed, Commit, Contained, Exit, ExitEnd, Permit, Unusable, panic_text,
-};
+use crate::kernel::{Acting, Armed, Commit, Exit, ExitEnd, Permit, Unusable, panic_text};
 use crate::operator::command::{Done, Refusal, Request};
 use crate::operator::plan::{self, Plan};
 use crate::run::state::RunState;
@@ -789,12 +787,7 @@ impl Driver {
         self.active.insert(attempt.clone());
         let post = self.post.clone();
         self.tasks.spawn(async move {
-            let asked = Contained::new(|| reconciler.ask(&cx, &arguments));
-            let answer = match tokio::time::timeout(timeout, asked).await {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(panic)) => JsonAnswer::Unknown(format!("the reconciler panicked: {panic}")),
-                Err(_) => JsonAnswer::Unknown(format!("no answer within {timeout:?}")),
-            };
+            let answer = question::put(reconciler, timeout, &cx, &arguments).await;
             let _ = post.send(Mail::Answered(attempt, answer));
         });
     }
@@ -1189,56 +1182,18 @@ impl Driver {
     }
 
     fn record_answer(&self, attempt: AttemptRef, answer: JsonAnswer) -> AnsweredEntry {
-        let keep = |value: &serde_json::Value| -> Result<Payload, String> {
-            let text = intendant_journal::format::canonical::to_text(value)
-                .map_err(|why| why.to_string())?;
-            self.keep_text(&text)
-                .map_err(|_| "it could not be stored".to_owned())
-        };
-        let registered = self
-            .shared
-            .kernel
-            .declared(&self.tool_of(&attempt.action))
-            .cloned();
+        let registered = self.shared.kernel.declared(&self.tool_of(&attempt.action));
         let closure = self
             .life(&attempt.action)
             .and_then(|life| life.intent())
-            .and_then(|intent| intent.closure)
-            .or(registered
-                .as_ref()
-                .and_then(|registered| registered.contract.closure));
-        let unknown = |why: String| Answer::Unknown { why };
-        let answer = match answer {
-            JsonAnswer::Executed { output, evidence } => match keep(&evidence) {
-                Err(why) => unknown(format!("executed, but its evidence cannot be kept: {why}")),
-                Ok(evidence) => {
-                    let fits = registered
-                        .is_none_or(|registered| registered.check_output(&output).is_ok());
-                    let output = match (fits, keep(&output)) {
-                        (true, Ok(output)) => output,
-                        _ => Payload::Bytes(output.to_string().into_bytes()),
-                    };
-                    Answer::Executed { output, evidence }
-                }
-            },
-            JsonAnswer::NeverWill { burned, evidence } => match closure {
-                Some(closure) => Answer::NeverWill {
-                    closure,
-                    burned,
-                    evidence: evidence.as_ref().and_then(|evidence| keep(evidence).ok()),
-                },
-                None => unknown(
-                    "answered never_will, but its tool declares no closure that guarantees it"
-                        .into(),
-                ),
-            },
-            JsonAnswer::Running { retry_after } => Answer::Running {
-                retry_after_ms: u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX),
-            },
-            JsonAnswer::NotSeen { as_of } => Answer::NotSeen { as_of },
-            JsonAnswer::Unknown(why) => unknown(why),
-        };
-        AnsweredEntry { attempt, answer }
+            .and_then(|intent| intent.closure);
+        question::record(
+            self.shared.log.as_ref(),
+            registered.map(|registered| registered.as_ref()),
+            closure,
+            attempt,
+            answer,
+        )
     }
 
     fn settled_result(&self, path: &ScopePath) -> Result<CallResult, Stopped> {

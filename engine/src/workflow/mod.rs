@@ -7,6 +7,7 @@ pub(crate) mod board;
 pub(crate) mod driver;
 mod each;
 pub mod error;
+pub(crate) mod question;
 mod scope;
 
 pub use error::CallError;

@@ -14,7 +14,7 @@ use intendant_journal::format::entry::ScopePath;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::board::{Begun, Board, CallResult};
+use super::board::{Begun, Board, CallResult, Earlier};
 use super::each::Each;
 use super::error::CallError;
 use crate::action::id::segment;
@@ -62,7 +62,9 @@ impl Scope {
         let arguments = serde_json::to_value(&input)
             .map_err(|why| CallError::Refused(format!("arguments of {}: {why}", T::NAME)))?;
         let path = self.place();
-        let text = self.call_at(path, T::NAME, &arguments).await?;
+        let text = self
+            .call_at(path, T::NAME, &arguments, Earlier::MustBeSame)
+            .await?;
         decode(&text)
     }
 
@@ -72,7 +74,11 @@ impl Scope {
     /// As [`Scope::call`].
     pub async fn call_json(&mut self, tool: &str, arguments: &Value) -> Result<Value, CallError> {
         let path = self.place();
-        decode(&self.call_at(path, tool, arguments).await?)
+        decode(
+            &self
+                .call_at(path, tool, arguments, Earlier::MustBeSame)
+                .await?,
+        )
     }
 
     /// Calls a tool at this very place: the action's path is the scope's own, and nothing else can
@@ -81,18 +87,44 @@ impl Scope {
     /// # Errors
     /// As [`Scope::call`]; also if this is the root.
     pub async fn call_here(self, tool: &str, arguments: &Value) -> Result<Value, CallError> {
+        self.call_at_own_place(tool, arguments, Earlier::MustBeSame)
+            .await
+    }
+
+    /// As [`Scope::call_here`], but an action that an earlier pass of the run began at this place
+    /// counts as it was recorded, whatever is asked for now: what was begun stays what it was.
+    ///
+    /// # Errors
+    /// As [`Scope::call_here`].
+    pub async fn call_here_once(self, tool: &str, arguments: &Value) -> Result<Value, CallError> {
+        self.call_at_own_place(tool, arguments, Earlier::Counts)
+            .await
+    }
+
+    async fn call_at_own_place(
+        self,
+        tool: &str,
+        arguments: &Value,
+        earlier: Earlier,
+    ) -> Result<Value, CallError> {
         if self.path.is_empty() {
             return Err(CallError::Refused(
                 "the root of a run is no place for a call".to_owned(),
             ));
         }
         let path = ScopePath(self.path.clone());
-        decode(&self.call_at(path, tool, arguments).await?)
+        decode(&self.call_at(path, tool, arguments, earlier).await?)
     }
 
-    fn call_at(&self, path: ScopePath, tool: &str, arguments: &Value) -> Operation {
+    fn call_at(
+        &self,
+        path: ScopePath,
+        tool: &str,
+        arguments: &Value,
+        earlier: Earlier,
+    ) -> Operation {
         Operation::new(&self.board, path, |board, path| {
-            board.begin_call(path, tool, arguments)
+            board.begin_call(path, tool, arguments, earlier)
         })
     }
 
