@@ -11,6 +11,7 @@
 //! | `exit` | exit codes and errors as people and programs get them |
 #![deny(missing_docs)]
 
+pub mod bench;
 mod commands;
 mod exit;
 pub mod job;

@@ -56,11 +56,6 @@ pub(crate) fn verify(data: &Path) -> Result<VerifyReport, OpenError> {
     intendant_journal::scan::verify(data)
 }
 
-/// The folder of blobs.
-pub(crate) fn blobs(data: &Path) -> PathBuf {
-    data.join("blobs")
-}
-
 /// The folder of the locks of attempts that are going on.
 pub(crate) fn attempts(data: &Path) -> PathBuf {
     data.join("attempts")

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::blobs::Blobs;
+use crate::clocks::Clocks;
 use crate::disk::{Access, Disk, Kind, RealDisk, Site, create_dirs};
 use crate::error::{AppendError, OpenError, ReadError};
 use crate::face::{Append, Batch, IntentLog, RunFilter, RunRow, Stats};
@@ -148,6 +149,7 @@ pub struct Journal {
     epoch: Epoch,
     folder: PathBuf,
     inline_max: usize,
+    clocks: Clocks,
     recovered: Recovered,
     lock: Mutex<Held>,
 }
@@ -204,6 +206,14 @@ impl IntentLog for Journal {
 
     fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    fn boot_since(&self) -> Epoch {
+        self.clocks.boot_since(self.epoch)
+    }
+
+    fn last_wall_ms(&self) -> i64 {
+        self.clocks.last_wall_ms()
     }
 
     fn append(&self, batch: Batch) -> Append {
@@ -289,22 +299,48 @@ fn open(options: &Options, folder: &Path, creation: Creation) -> Result<Journal,
     door.may_enter()?;
     create_dirs(disk, folder, Site::FolderCreate, Site::FolderSync)
         .map_err(io_error(folder, "creating it"))?;
-    let mut lock = Held::take(disk, folder)?;
+    let lock = Held::take(disk, folder)?;
+    match judge(options, &door) {
+        Ok((id, created, opening)) => start(options, &door, lock, id, created, opening),
+        Err(error) => {
+            lock.give_back();
+            Err(error)
+        }
+    }
+}
+
+/// Under the lock: which journal it is, and what its log holds. Changes nothing if there is damage.
+fn judge<'a>(
+    options: &Options,
+    door: &Door<'a>,
+) -> Result<(JournalId, bool, Opening<'a>), OpenError> {
     // Asked again under the lock: another process may have created the journal in between.
     let (id, created) = match door.may_enter()? {
         Some(id) => (id, false),
         None => {
             let id = JournalId(*uuid::Uuid::new_v4().as_bytes());
-            identity::write(disk, folder, id)?;
+            identity::write(door.disk, door.folder, id)?;
             (id, true)
         }
     };
+    let opening = Opening::begin(options, door.folder, id, door.recorded == Some(id))?;
+    Ok((id, created, opening))
+}
 
-    let opening = Opening::begin(options, folder, id, door.recorded == Some(id))?;
+/// Starts the threads and records the opening.
+fn start(
+    options: &Options,
+    door: &Door<'_>,
+    mut lock: Held,
+    id: JournalId,
+    created: bool,
+    opening: Opening<'_>,
+) -> Result<Journal, OpenError> {
+    let folder = door.folder;
     let epoch = Epoch(opening.scan.epoch.0.checked_add(1).ok_or_else(|| {
         io_error(folder, "raising the epoch")(std::io::Error::other("there is no higher one"))
     })?);
-    let (writer, projection, mut recovered) = opening.finish(options, epoch)?;
+    let (writer, projection, clocks, mut recovered) = opening.finish(options, epoch)?;
     recovered.created = created;
 
     block_on(writer.append(Batch {
@@ -312,7 +348,7 @@ fn open(options: &Options, folder: &Path, creation: Creation) -> Result<Journal,
         starts_effects: false,
     }))?;
     if door.recorded != Some(id) {
-        door.records.write(disk, &door.known_path, id)?;
+        door.records.write(door.disk, &door.known_path, id)?;
     }
     lock.set_epoch(epoch)
         .map_err(io_error(lock.path(), "writing the epoch"))?;
@@ -325,6 +361,7 @@ fn open(options: &Options, folder: &Path, creation: Creation) -> Result<Journal,
         epoch,
         folder: folder.to_owned(),
         inline_max: inline_max_bytes(options.segment_bytes),
+        clocks,
         recovered,
         lock: Mutex::new(lock),
     })
@@ -403,6 +440,7 @@ struct Opening<'a> {
     layout: Layout,
     scan: Scan,
     open: OpenIntents,
+    clocks: Clocks,
     repaired: Repaired,
     projection: projection::Opening,
 }
@@ -423,6 +461,7 @@ impl<'a> Opening<'a> {
             return Err(missing(&segments, 1).into());
         }
         let mut open = OpenIntents::default();
+        let mut clocks = Clocks::new(Clocks::boot_id());
         let scan = scan(
             &ScanStart {
                 disk,
@@ -434,6 +473,7 @@ impl<'a> Opening<'a> {
                 from: Begin::of(id),
             },
             &mut |_, recorded| {
+                clocks.see(&recorded);
                 if let Some(change) = Change::of(&recorded.entry) {
                     open.apply(change);
                 }
@@ -468,6 +508,7 @@ impl<'a> Opening<'a> {
             layout,
             scan,
             open,
+            clocks,
             repaired,
             projection,
         })
@@ -478,7 +519,7 @@ impl<'a> Opening<'a> {
         self,
         options: &Options,
         epoch: Epoch,
-    ) -> Result<(Writer, Arc<Projection>, Recovered), OpenError> {
+    ) -> Result<(Writer, Arc<Projection>, Clocks, Recovered), OpenError> {
         let disk = &options.disk;
         let projected = self.project(&**disk)?;
         let used = self.scan.tail.map_or(0, |tail| tail.index + 1);
@@ -556,7 +597,7 @@ impl<'a> Opening<'a> {
             follower: Arc::new(Feed(Arc::clone(&projection))),
         })
         .map_err(io_error(self.folder, "starting the writer's thread"))?;
-        Ok((writer, projection, recovered))
+        Ok((writer, projection, self.clocks, recovered))
     }
 
     /// Feeds the projection what it does not have yet; returns how much that was.
@@ -591,9 +632,7 @@ impl<'a> Opening<'a> {
                 piece.push(recorded);
                 if piece.len() == PIECE {
                     projection.feed(std::mem::replace(&mut piece, Vec::with_capacity(PIECE)));
-                    while projection.backlog() > AHEAD && projection.failed().is_none() {
-                        std::thread::sleep(std::time::Duration::from_millis(1));
-                    }
+                    projection.wait_for_backlog(AHEAD);
                 }
             },
         )?;
@@ -626,13 +665,12 @@ pub(crate) fn find_witness(
 }
 
 fn opened_entry(program: &str) -> Entry {
-    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     Entry {
         at: now(),
         run: None,
         body: Body::Opened(Opened {
             pid: std::process::id(),
-            boot_id: boot_id.map_or_else(|_| "unknown".into(), |id| id.trim().to_owned()),
+            boot_id: Clocks::boot_id(),
             program: program.to_owned(),
         }),
     }
