@@ -1,7 +1,9 @@
 //! The folder of one test. It is removed when the test ends well; when it fails, it is kept and its
 //! path printed with what is needed to repeat the failure.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -108,20 +110,36 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Every file below a folder with its content, to show that nothing was changed.
+/// Length and hash of a file.
+pub type Content = (usize, u64);
+
+/// Length and hash of a file.
 ///
 /// # Panics
 /// If it cannot be read.
 #[must_use]
-pub fn bytes_of(folder: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
-    let mut all = std::collections::BTreeMap::new();
+pub fn content(file: &Path) -> Content {
+    let bytes = fs::read(file).unwrap();
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&bytes);
+    (bytes.len(), hasher.finish())
+}
+
+/// Every file below a folder with its length and a hash of its content, to show that nothing was
+/// changed.
+///
+/// # Panics
+/// If it cannot be read.
+#[must_use]
+pub fn contents(folder: &Path) -> BTreeMap<PathBuf, Content> {
+    let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let kind = entry.file_type().unwrap();
         if kind.is_dir() {
-            all.append(&mut bytes_of(&entry.path()));
+            all.append(&mut contents(&entry.path()));
         } else if kind.is_file() {
-            all.insert(entry.path(), fs::read(entry.path()).unwrap());
+            all.insert(entry.path(), content(&entry.path()));
         }
     }
     all

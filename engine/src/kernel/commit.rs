@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use intendant_journal::error::AppendError;
 use intendant_journal::face::{Appended, Batch};
-use intendant_journal::format::entry::{Body, Entry};
+use intendant_journal::format::entry::{Answer, Body, Entry, Outcome, Payload};
 
 use super::Kernel;
 use super::permit::{Armed, Permit};
@@ -61,10 +61,61 @@ impl Commit {
         self.entries.is_empty()
     }
 
+    /// Itself in parts of about `bytes` each, in order: one batch has to fit in a segment.
+    pub fn parts(self, bytes: usize) -> Vec<Self> {
+        let mut parts = vec![Self::default()];
+        let mut filled = 0;
+        let mut permits = self.permits.into_iter();
+        for entry in self.entries {
+            let size = inline_bytes(&entry.body);
+            if filled > 0 && filled + size > bytes {
+                parts.push(Self::default());
+                filled = 0;
+            }
+            filled += size;
+            let part = parts.last_mut().expect("there is always a part");
+            if matches!(&entry.body, Body::Action(action) if action.intent.is_some()) {
+                part.permits
+                    .push(permits.next().expect("every intent came with its permit"));
+            }
+            part.entries.push(entry);
+        }
+        parts
+    }
+
     /// The entries, in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
+}
+
+/// About what a fact takes up: its payloads, and something for all else.
+fn inline_bytes(body: &Body) -> usize {
+    const ALL_ELSE: usize = 512;
+    let of = |payload: &Payload| match payload {
+        Payload::Json(text) => text.len(),
+        Payload::Bytes(bytes) => bytes.len(),
+        Payload::JsonBlob(_) | Payload::BytesBlob(_) | Payload::Lost(_) => 0,
+    };
+    let payloads = match body {
+        Body::PassStarted(started) => of(&started.input),
+        Body::Action(action) => action.proposal.as_ref().map_or(0, |p| of(&p.arguments)),
+        Body::Outcome(outcome) => {
+            let output = match &outcome.outcome {
+                Outcome::Succeeded(payload) | Outcome::Unusable { raw: payload, .. } => of(payload),
+                _ => 0,
+            };
+            output + outcome.log.as_ref().map_or(0, of)
+        }
+        Body::Answered(answered) => match &answered.answer {
+            Answer::Executed { output, evidence } => of(output) + of(evidence),
+            _ => 0,
+        },
+        Body::SignalReceived(signal) => of(&signal.payload),
+        Body::Noted(noted) => noted.value.len(),
+        _ => 0,
+    };
+    payloads + ALL_ELSE
 }
 
 impl Kernel {

@@ -632,47 +632,65 @@ impl Driver {
     /// Makes what is staged durable, starts what became armed, and does what was waiting for it.
     async fn flush(&mut self) -> Result<(), Stopped> {
         if !self.commit.is_empty() {
-            let commit = std::mem::take(&mut self.commit);
-            let entries = commit.entries().to_vec();
-            let (appended, armed) = self
-                .shared
-                .kernel
-                .commit(commit)
-                .await
-                .map_err(Stopped::Journal)?;
-            let epoch = self.shared.log.epoch();
-            let advanced = entries.iter().any(|entry| {
-                matches!(
-                    entry.body,
-                    Body::Action(_) | Body::TimerSet(_) | Body::SignalAwaited(_)
-                )
-            });
-            for (index, entry) in entries.into_iter().enumerate() {
-                let sequence =
-                    intendant_journal::format::entry::Sequence(appended.first.0 + index as u64);
-                let recorded = Recorded {
-                    sequence,
-                    epoch,
-                    entry,
-                };
-                self.state
-                    .apply(&recorded)
-                    .map_err(|misfit| Stopped::Halt(Halt::Broken(misfit.to_string())))?;
+            // One batch has to fit in a segment, and segments may be small.
+            let bytes = 4 * self.shared.log.inline_max_bytes();
+            let mut before = 0;
+            for part in std::mem::take(&mut self.commit).parts(bytes) {
+                let entries = part.entries().len();
+                self.flush_part(part, before).await?;
+                before += entries;
             }
             self.staged.clear();
-            if advanced && self.deliveries.is_empty() {
-                self.cautious = false;
-            }
-            for armed in armed {
-                self.call_tool(armed);
-            }
-            for (reply, index, mut done) in std::mem::take(&mut self.answers) {
-                done.sequence = appended.first.0 + index as u64;
-                // The asker may be gone; what it asked for is recorded all the same.
-                let _ = reply.send(Ok(done));
-            }
         }
         self.run_todo();
+        Ok(())
+    }
+
+    /// Makes a part of the commit durable, before which so many of its entries are already.
+    async fn flush_part(&mut self, part: Commit, before: usize) -> Result<(), Stopped> {
+        let entries = part.entries().to_vec();
+        let covered = before..before + entries.len();
+        let (appended, armed) = self
+            .shared
+            .kernel
+            .commit(part)
+            .await
+            .map_err(Stopped::Journal)?;
+        let epoch = self.shared.log.epoch();
+        let advanced = entries.iter().any(|entry| {
+            matches!(
+                entry.body,
+                Body::Action(_) | Body::TimerSet(_) | Body::SignalAwaited(_)
+            )
+        });
+        for (index, entry) in entries.into_iter().enumerate() {
+            let sequence =
+                intendant_journal::format::entry::Sequence(appended.first.0 + index as u64);
+            let recorded = Recorded {
+                sequence,
+                epoch,
+                entry,
+            };
+            self.state
+                .apply(&recorded)
+                .map_err(|misfit| Stopped::Halt(Halt::Broken(misfit.to_string())))?;
+        }
+        if advanced && self.deliveries.is_empty() {
+            self.cautious = false;
+        }
+        for armed in armed {
+            self.call_tool(armed);
+        }
+        let answers = std::mem::take(&mut self.answers);
+        let (answered, later) = answers
+            .into_iter()
+            .partition(|(_, index, _)| covered.contains(index));
+        self.answers = later;
+        for (reply, index, mut done) in answered {
+            done.sequence = appended.first.0 + (index - before) as u64;
+            // The asker may be gone; what it asked for is recorded all the same.
+            let _ = reply.send(Ok(done));
+        }
         Ok(())
     }
 

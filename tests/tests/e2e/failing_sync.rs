@@ -39,7 +39,7 @@ fn trial_b10_fault_a5_p1_p6_after_a_failed_sync_no_effect_starts_and_a_restart_f
     let rows = 40;
     let mut in_the_failed_group = 0;
     for round in 0..5 {
-        let good_syncs = moments.within(4, 40);
+        let good_syncs = moments.within(4, 18);
         let repeat = format!("INTENDANT_SEED={} round {round}", moments.seed());
         let scene = Scene::new("failing-sync", repeat);
         let stub = Stub::new(Manner::GOOD);

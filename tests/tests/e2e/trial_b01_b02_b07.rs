@@ -8,7 +8,7 @@ use intendant_tests::log_file::{active, end, flip, last_byte, overwrite, segment
 use intendant_tests::moments::Moments;
 use intendant_tests::payouts::{Payouts, Variation};
 use intendant_tests::program::{Ended, Program};
-use intendant_tests::scene::{Scene, bytes_of};
+use intendant_tests::scene::{Content, Scene, content, contents};
 use serde_json::Value;
 
 const SEGMENT_BYTES: &str = "65536";
@@ -39,10 +39,10 @@ fn run(scene: &Scene, payouts: &Payouts) -> Ended {
 }
 
 /// The files of the journal, without those in which each process leaves its own name.
-fn evidence(scene: &Scene) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut files = bytes_of(&scene.data());
+fn evidence(scene: &Scene) -> BTreeMap<PathBuf, Content> {
+    let mut files = contents(&scene.data());
     files.retain(|path, _| path.starts_with(scene.path("data/journal")));
-    files.insert("mark".into(), fs::read(scene.path("data/mark")).unwrap());
+    files.insert("mark".into(), content(&scene.path("data/mark")));
     files
 }
 

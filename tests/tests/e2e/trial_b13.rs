@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use intendant_tests::program::{Program, until};
-use intendant_tests::scene::{Scene, bytes_of};
+use intendant_tests::scene::{Scene, content};
 use intendant_tests::stub::{Manner, Stub};
 use intendant_tests::stub_job::StubJob;
 
@@ -28,7 +28,15 @@ fn trial_b13_a_second_owner_is_refused_and_a_stale_lock_never_blocks() {
         "../data".into(),
         "../job/.././data".into(),
     ];
-    let log = bytes_of(&scene.path("data/journal"));
+    // The owner makes a spare segment ready meanwhile; the log and its mark stand still.
+    let files = [
+        "data/journal/0000000000000001.seg",
+        "data/mark",
+        "data/IDENTITY",
+        "data/LOCK",
+    ];
+    let look = || files.map(|file| content(&scene.path(file)));
+    let before = look();
     for data in spellings {
         let second = Program::new(&scene)
             .arg("run")
@@ -41,11 +49,7 @@ fn trial_b13_a_second_owner_is_refused_and_a_stale_lock_never_blocks() {
         assert!(message.contains(&pid), "{message} does not name {pid}");
         assert!(!error["remedy"].as_str().unwrap().is_empty());
     }
-    assert_eq!(
-        bytes_of(&scene.path("data/journal")),
-        log,
-        "the refused wrote"
-    );
+    assert_eq!(look(), before, "the refused wrote");
     assert!(!first.has_ended());
 
     // Who only reads is served meanwhile.
