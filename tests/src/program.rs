@@ -255,6 +255,12 @@ impl Running {
         self.reaped.is_some()
     }
 
+    /// What it has written to standard error so far.
+    #[must_use]
+    pub fn said(&self) -> String {
+        text(&self.stderr)
+    }
+
     /// Kills it with SIGKILL. Its tools are left to their guard.
     #[must_use]
     pub fn kill(mut self) -> Ended {

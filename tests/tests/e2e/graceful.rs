@@ -52,10 +52,16 @@ fn running_actions_finish(signal: Signal, code: i32) {
     until("two actions run", || stub.held() == AT_ONCE);
     running.signal_group(signal);
     until("the stop is under way", || {
-        let pending = Program::new(&scene).arg("pending").run().expect(0).json();
-        pending.to_string().contains("stopp") || running.has_ended()
+        running.said().contains("stopping") || running.has_ended()
     });
     assert!(!running.has_ended(), "no grace was given");
+    let pending = Program::new(&scene).arg("pending").run().expect(0).json();
+    assert_eq!(pending["engine"], "live", "a stopping engine still answers");
+    assert_eq!(
+        pending["items"].as_array().map(Vec::len),
+        Some(AT_ONCE),
+        "{pending}"
+    );
     stub.let_through();
     let _ = running.wait().expect(code);
     assert_eq!(
