@@ -617,9 +617,7 @@ impl<'a> Opening<'a> {
                 piece.push(recorded);
                 if piece.len() == PIECE {
                     projection.feed(std::mem::replace(&mut piece, Vec::with_capacity(PIECE)));
-                    while projection.backlog() > AHEAD && projection.failed().is_none() {
-                        std::thread::sleep(std::time::Duration::from_millis(1));
-                    }
+                    projection.wait_for_backlog(AHEAD);
                 }
             },
         )?;

@@ -1,27 +1,44 @@
-//! The embedded journal passes the suite that any journal behind the face must pass.
-#![allow(clippy::unwrap_used)]
+//! The embedded journal passes the suite that any journal must pass.
 
-mod support;
+use intendant_journal::conformance::{self, Store};
+use intendant_journal::{Journal, Options};
 
-use intendant_journal::Journal;
-use intendant_journal::conformance::{Store, suite};
-use support::{Place, SMALL};
-
-struct Embedded(Place);
+struct Embedded {
+    root: tempfile::TempDir,
+    segment_bytes: u64,
+}
 
 impl Store for Embedded {
     type Log = Journal;
 
     fn open(&mut self) -> Journal {
-        self.0.open()
+        Options::new()
+            .segment_bytes(self.segment_bytes)
+            .state_home(self.root.path().join("state"))
+            .program("conformance")
+            .open_or_create(self.root.path().join("data"))
+            .expect("the folder is this test's own")
     }
 
     fn batch_too_large_bytes(&self) -> Option<usize> {
-        usize::try_from(SMALL).ok()
+        usize::try_from(self.segment_bytes).ok()
     }
 }
 
+fn embedded(segment_bytes: u64) -> impl FnMut() -> Embedded {
+    move || Embedded {
+        root: tempfile::tempdir().expect("a folder for temporary files"),
+        segment_bytes,
+    }
+}
+
+/// Segments so small that every case rolls over many of them.
 #[test]
-fn the_embedded_journal_conforms() {
-    suite(|| Embedded(Place::new()));
+fn with_the_smallest_segments() {
+    conformance::suite(embedded(64 * 1024));
+}
+
+#[test]
+fn with_larger_segments() {
+    conformance::suite(embedded(1024 * 1024));
 }
