@@ -21,6 +21,18 @@ pub trait IntentLog: Send + Sync + 'static {
     /// The epoch that this opening raised; carried by every entry it appends.
     fn epoch(&self) -> Epoch;
 
+    /// The oldest epoch of the unbroken row of openings within the machine's current boot:
+    /// boot-clock readings of entries from it on compare with the present one.
+    fn boot_since(&self) -> Epoch {
+        self.epoch()
+    }
+
+    /// The latest wall-clock time, in milliseconds since the Unix epoch, of any entry that was
+    /// there before this opening. A present clock behind it is not to be trusted.
+    fn last_wall_ms(&self) -> i64 {
+        i64::MIN
+    }
+
     /// Hands over a batch. Its entries become durable together, in order, or not at all; the
     /// returned future resolves once they are (power-loss durable), or with why they are not.
     ///

@@ -45,6 +45,7 @@
 #![deny(missing_docs)]
 
 mod blobs;
+mod clocks;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod disk;

@@ -1,1 +1,4 @@
-//! Ready tools with their reconcilers.
+//! Ready tools with their reconcilers, one folder a target.
+#![deny(missing_docs)]
+
+pub mod command;

@@ -2,4 +2,7 @@
 //! journal.
 
 pub mod command;
+pub mod direct;
+pub mod plan;
 pub mod report;
+pub mod view;

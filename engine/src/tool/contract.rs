@@ -60,6 +60,40 @@ impl Contract {
             approval: Approval::Never,
         }
     }
+
+    /// Without effect: run again after an interruption.
+    pub fn read_only(mut self) -> Self {
+        self.recovery = RecoveryClass::ReadOnly;
+        self.side_effect = SideEffect::ReadOnly;
+        self
+    }
+
+    /// The target remembers the key for `window`: run again inside it.
+    pub fn idempotent(mut self, window: Duration) -> Self {
+        let window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
+        self.recovery = RecoveryClass::Idempotent { window_ms };
+        self
+    }
+
+    /// A reconciler is registered. `closure` is what makes its "never will" true; without one it
+    /// can only ever confirm.
+    pub fn reconcilable(mut self, closure: impl Into<Option<Closure>>) -> Self {
+        self.recovery = RecoveryClass::Reconcilable;
+        self.closure = closure.into();
+        self
+    }
+
+    /// Each attempt needs a person's yes.
+    pub fn approved_by_a_person(mut self) -> Self {
+        self.approval = Approval::Always;
+        self
+    }
+
+    /// How long one attempt may take.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
 }
 
 /// How bad an effect is to undo.

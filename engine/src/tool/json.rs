@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use intendant_journal::format::entry::Key;
 use serde_json::Value;
 
+use super::call::Call;
 use super::contract::Contract;
 use super::error::ToolError;
 use super::reconciler::JsonAnswer;
@@ -40,7 +41,15 @@ pub trait JsonTool: Send + Sync + 'static {
     /// Performs one attempt. Arguments fit the declared input schema.
     ///
     /// If the future is dropped before it is ready, or panics, the attempt is in doubt.
-    fn call<'a>(&'a self, cx: &'a AttemptContext, arguments: &'a Value) -> BoxFuture<'a, Reply>;
+    fn call<'a>(&'a self, cx: &'a Call, arguments: &'a Value) -> BoxFuture<'a, Reply>;
+
+    /// Resolves once nothing that an earlier attempt started on this machine can still act, so that
+    /// running again makes sense. Until then the attempt is *running*.
+    ///
+    /// The default is for tools that live and die with the engine's process.
+    fn sender_gone<'a>(&'a self, _cx: &'a AttemptContext) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// A tool's complete reply.

@@ -359,6 +359,12 @@ pub enum Outcome {
         /// What was seen.
         why: String,
     },
+    /// Nobody knows, because the engine itself stopped while the attempt ran. Such an attempt does
+    /// not count against the retry rule: it says nothing of the tool.
+    Interrupted {
+        /// What was seen.
+        why: String,
+    },
 }
 
 /// A reconciler's recorded answer.

@@ -48,7 +48,10 @@ fn of_outcome<'a>(outcome: &'a OutcomeEntry, payloads: &mut Vec<&'a Payload>) {
     match &outcome.outcome {
         Outcome::Succeeded(output) => payloads.push(output),
         Outcome::Unusable { raw, .. } => payloads.push(raw),
-        Outcome::NotExecuted { .. } | Outcome::Failed { .. } | Outcome::Unknown { .. } => {}
+        Outcome::NotExecuted { .. }
+        | Outcome::Failed { .. }
+        | Outcome::Unknown { .. }
+        | Outcome::Interrupted { .. } => {}
     }
     payloads.extend(&outcome.log);
 }

@@ -46,7 +46,12 @@ impl Change {
                 Some(Self::Opens(name(run, &action.attempt.action)))
             }
             // An unknown outcome is recorded, but an answer is still to come.
-            Body::Outcome(outcome) if !matches!(outcome.outcome, Outcome::Unknown { .. }) => {
+            Body::Outcome(outcome)
+                if !matches!(
+                    outcome.outcome,
+                    Outcome::Unknown { .. } | Outcome::Interrupted { .. }
+                ) =>
+            {
                 Some(Self::Settles(name(run, &outcome.attempt.action)))
             }
             Body::Answered(answered)

@@ -1,0 +1,67 @@
+//! Opening a journal: the only place of the program that does.
+
+use std::path::{Path, PathBuf};
+
+use intendant_journal::disk::RealDisk;
+use intendant_journal::lock::{self, Owner};
+use intendant_journal::scan::{ScanReport, VerifyReport};
+use intendant_journal::{Journal, Options};
+
+use intendant_journal::error::OpenError;
+use intendant_journal::format::entry::Recorded;
+
+use crate::exit::Failure;
+
+/// Name and version of this program, recorded with every opening.
+const PROGRAM: &str = concat!("intendant ", env!("CARGO_PKG_VERSION"));
+
+/// How `run` opens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Creation {
+    /// Size of segments that are made from now on.
+    pub(crate) segment_bytes: Option<u64>,
+    /// Begin a new journal although one is recorded for the folder.
+    pub(crate) new_journal: bool,
+}
+
+/// Opens a journal that exists.
+pub(crate) fn existing(data: &Path) -> Result<Journal, OpenError> {
+    Options::new().program(PROGRAM).open(data)
+}
+
+/// Opens a journal, or creates one where none was.
+pub(crate) fn or_create(data: &Path, creation: Creation) -> Result<Journal, OpenError> {
+    let mut options = Options::new()
+        .program(PROGRAM)
+        .new_journal(creation.new_journal);
+    if let Some(bytes) = creation.segment_bytes {
+        options = options.segment_bytes(bytes);
+    }
+    options.open_or_create(data)
+}
+
+/// Who holds the journal now, if anybody does.
+pub(crate) fn owner(data: &Path) -> Result<Option<Owner>, Failure> {
+    lock::owner(&RealDisk, data)
+        .map_err(|error| Failure::io(&data.join("LOCK"), "asking who holds it", &error))
+}
+
+/// Reads all entries without lock, projection or writes.
+pub(crate) fn scan(data: &Path, visit: impl FnMut(Recorded)) -> Result<ScanReport, OpenError> {
+    intendant_journal::scan::scan(data, visit)
+}
+
+/// Checks everything that can be checked from outside.
+pub(crate) fn verify(data: &Path) -> Result<VerifyReport, OpenError> {
+    intendant_journal::scan::verify(data)
+}
+
+/// The folder of the locks of attempts that are going on.
+pub(crate) fn attempts(data: &Path) -> PathBuf {
+    data.join("attempts")
+}
+
+/// Where the reason of the last failure of the storage is kept, for those who look later.
+pub(crate) fn last_failure(data: &Path) -> PathBuf {
+    data.join("last-failure")
+}

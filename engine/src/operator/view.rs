@@ -1,0 +1,601 @@
+//! From the state of runs to what operators are shown: pure, and the same for a live engine and a
+//! stopped journal.
+
+use intendant_journal::face::IntentLog;
+use intendant_journal::format::entry::{
+    AttemptRef, Body, Moment, Outcome, Recorded, RecoveryClass, Resolution, Sequence, Verdict,
+};
+
+use super::plan::end_name;
+use super::report::{
+    ActionCounts, ActionDetail, HistoryLine, Next as NextLine, PendingItem, RunDetail, RunLine,
+};
+use crate::action::doubt::Surroundings;
+use crate::action::id::{IntentId, action_id};
+use crate::action::life::{Next, Settled, SettledBy, State, answer_words, closure_name};
+use crate::engine::status::{RunEnd, RunStatus};
+use crate::payload::show;
+use crate::run::state::{Action, RunState};
+
+/// Gives the surroundings for the actions of a tool.
+pub type Around<'a> = &'a dyn Fn(&str) -> Surroundings;
+
+/// A moment as RFC 3339, by the wall clock, in UTC.
+pub fn rfc3339(at: Moment) -> String {
+    rfc3339_ms(at.wall_ms)
+}
+
+fn rfc3339_ms(wall_ms: i64) -> String {
+    match jiff::Timestamp::from_millisecond(wall_ms) {
+        Ok(time) => format!("{time:.3}"),
+        Err(_) => format!("{wall_ms} ms since 1970"),
+    }
+}
+
+/// Counts of a run's actions. Those that had settled by `started_after` count as replayed.
+pub fn counts(state: &RunState, started_after: Sequence) -> ActionCounts {
+    let mut counts = ActionCounts::default();
+    for action in state.actions.iter().filter(|action| action.current) {
+        if action.settled_at.is_some_and(|at| at <= started_after) {
+            counts.replayed += 1;
+        }
+        match action.life.state() {
+            State::Settled(Settled::Succeeded { by, .. }) => {
+                counts.done += 1;
+                if *by == SettledBy::Reconciler {
+                    counts.reconciled += 1;
+                }
+            }
+            State::Settled(Settled::Unusable { .. } | Settled::Failed { .. }) => counts.failed += 1,
+            State::Settled(Settled::Denied { .. }) => counts.denied += 1,
+            State::Settled(Settled::GivenUp { .. }) => counts.given_up += 1,
+            State::InDoubt(_) => counts.in_doubt += 1,
+            State::Parked { .. } => counts.parked += 1,
+            State::AwaitingApproval { .. } => counts.awaiting_approval += 1,
+            State::Proposed
+            | State::Approved { .. }
+            | State::Running { .. }
+            | State::Waiting { .. } => {
+                counts.running += 1;
+            }
+        }
+    }
+    counts
+}
+
+/// One line of a list of runs.
+pub fn run_line(state: &RunState, status: Option<&RunStatus>, started_after: Sequence) -> RunLine {
+    let word = match (&state.end, status) {
+        (Some(end), _) => end_name(end),
+        (None, Some(RunStatus::Ended(RunEnd::Completed(_)))) => "completed",
+        (None, Some(RunStatus::Ended(RunEnd::Failed(_)))) => "failed",
+        (None, Some(RunStatus::Ended(RunEnd::Cancelled(_)))) => "cancelled",
+        (None, Some(RunStatus::Halted(_))) => "diverged",
+        (None, Some(RunStatus::NeedsPerson)) => "waiting",
+        (None, Some(_)) => "running",
+        (None, None) => "waiting",
+    };
+    RunLine {
+        run: state.run.clone(),
+        workflow: state.pass.workflow.clone(),
+        version: state.pass.version,
+        pass: state.pass.pass,
+        state: word.to_owned(),
+        started: rfc3339(state.first_at),
+        updated: rfc3339(state.last_at),
+        actions: counts(state, started_after),
+    }
+}
+
+/// What of a run has not ended. `live` says whether an engine drives it now.
+pub fn pending_of(state: &RunState, live: bool, around: Around<'_>) -> Vec<PendingItem> {
+    let mut items = Vec::new();
+    if state.end.is_none() {
+        items.extend(
+            state
+                .unsettled()
+                .map(|action| pending_action(state, action, live, around)),
+        );
+        for (path, timer) in state.timers.iter().filter(|(_, timer)| !timer.fired) {
+            items.push(waiting(
+                state,
+                &path.0,
+                "waiting_timer",
+                timer.set_at,
+                "a timer of its workflow",
+                NextLine {
+                    what: "it wakes its workflow".to_owned(),
+                    at: Some(rfc3339_ms(timer.due_wall_ms)),
+                },
+            ));
+        }
+        for (path, wait) in state.waits.iter().filter(|(_, wait)| wait.took.is_none()) {
+            let why = format!("its workflow waits for signal {:?}", wait.name);
+            let what = format!("intendant signal {} {}", state.run, wait.name);
+            items.push(waiting(
+                state,
+                &path.0,
+                "waiting_signal",
+                wait.since,
+                &why,
+                NextLine { what, at: None },
+            ));
+        }
+    }
+    for (sequence, incident) in &state.incidents {
+        let intent = incident
+            .attempt
+            .as_ref()
+            .map_or(state.run.clone(), |attempt| name(&state.run, attempt));
+        let mut item = waiting(
+            state,
+            "",
+            "incident",
+            incident.at,
+            &incident.what,
+            NextLine {
+                what: format!("look at it, then acknowledge incident {sequence}"),
+                at: None,
+            },
+        );
+        item.intent = intent;
+        items.push(item);
+    }
+    items
+}
+
+fn name(run: &str, attempt: &AttemptRef) -> String {
+    IntentId {
+        run: run.to_owned(),
+        attempt: attempt.clone(),
+    }
+    .to_string()
+}
+
+fn waiting(
+    state: &RunState,
+    path: &str,
+    word: &str,
+    since: Moment,
+    why: &str,
+    next: NextLine,
+) -> PendingItem {
+    PendingItem {
+        intent: format!("{}/{path}", state.run),
+        run: state.run.clone(),
+        action: format!("{}/{path}", state.run),
+        attempt: 0,
+        tool: String::new(),
+        item_key: None,
+        idempotency_key: String::new(),
+        state: word.to_owned(),
+        since: rfc3339(since),
+        why: why.to_owned(),
+        next,
+    }
+}
+
+fn pending_action(
+    state: &RunState,
+    action: &Action,
+    live: bool,
+    around: Around<'_>,
+) -> PendingItem {
+    let around = around(&action.proposal.tool);
+    let attempt = AttemptRef {
+        action: action.of.clone(),
+        attempt: action.life.attempt(),
+    };
+    let (word, why) = match action.life.state() {
+        State::Running { .. } if live => ("running", "its tool runs".to_owned()),
+        State::Running { .. } => (
+            "in_doubt",
+            "the engine stopped while the attempt ran".to_owned(),
+        ),
+        State::AwaitingApproval { .. } => (
+            "awaiting_approval",
+            "a person must say yes first".to_owned(),
+        ),
+        State::InDoubt(doubt) if doubt.asking && live => ("reconciling", doubt.why.clone()),
+        State::InDoubt(doubt) => (
+            "in_doubt",
+            match &doubt.last_answer {
+                Some(answer) => format!("{}; last answer: {answer}", doubt.why),
+                None => doubt.why.clone(),
+            },
+        ),
+        State::Parked { why, .. } => ("parked", why.clone()),
+        State::Waiting { .. } => ("waiting_timer", "its next attempt is due later".to_owned()),
+        State::Proposed | State::Approved { .. } => {
+            ("running", "it is about to be decided".to_owned())
+        }
+        State::Settled(_) => unreachable!("settled actions are not pending"),
+    };
+    let intent = name(&state.run, &attempt);
+    PendingItem {
+        next: next_line(&intent, action, live, &around),
+        intent,
+        run: state.run.clone(),
+        action: action_id(&state.run, &action.of),
+        attempt: attempt.attempt,
+        tool: action.proposal.tool.clone(),
+        item_key: action
+            .of
+            .path
+            .0
+            .split_once('/')
+            .map(|(_, key)| key.to_owned()),
+        idempotency_key: action
+            .life
+            .intent()
+            .map_or(String::new(), |intent| intent.key.to_string()),
+        state: word.to_owned(),
+        since: rfc3339(action.since),
+        why,
+    }
+}
+
+fn next_line(intent: &str, action: &Action, live: bool, around: &Surroundings) -> NextLine {
+    let when = |at: i64| (live && at > around.now.wall_ms).then(|| rfc3339_ms(at));
+    let at_start = if live { "" } else { "at the next start: " };
+    let (what, at) = match (action.life.state(), action.life.next(around)) {
+        (State::Running { .. }, _) if live => {
+            ("its tool answers, or its timeout ends it".to_owned(), None)
+        }
+        (State::Running { .. }, _) => (
+            format!("{at_start}{}", after_interruption(action, around)),
+            None,
+        ),
+        (State::AwaitingApproval { .. }, _) => {
+            (format!("intendant approve {intent} (or deny)"), None)
+        }
+        (_, Next::Person | Next::Park { .. }) => (
+            format!(
+                "intendant resolve {intent} --executed | --never-ran | --give-up --reason TEXT"
+            ),
+            None,
+        ),
+        (_, Next::Ask { at_wall_ms, .. }) => (
+            format!("{at_start}its reconciler is asked"),
+            when(at_wall_ms),
+        ),
+        (
+            _,
+            Next::Decide {
+                attempt,
+                at_wall_ms,
+            },
+        ) => (
+            format!("{at_start}attempt {attempt} starts under the same key"),
+            when(at_wall_ms),
+        ),
+        (_, Next::Run { .. } | Next::Nothing) => ("nothing".to_owned(), None),
+    };
+    NextLine { what, at }
+}
+
+/// What a restart does with an attempt that was cut while it ran.
+fn after_interruption(action: &Action, around: &Surroundings) -> String {
+    let cut = intendant_journal::format::entry::OutcomeEntry {
+        attempt: AttemptRef {
+            action: action.of.clone(),
+            attempt: action.life.attempt(),
+        },
+        outcome: Outcome::Interrupted {
+            why: "the engine stopped while the attempt ran".into(),
+        },
+        log: None,
+    };
+    let epoch = action.intended_in;
+    let fact = Body::Outcome(cut);
+    match action
+        .life
+        .apply(&fact, around.now, epoch)
+        .map(|life| life.next(around))
+    {
+        Ok(Next::Ask { .. }) => "its reconciler is asked whether it happened".to_owned(),
+        Ok(Next::Decide { attempt, .. }) => {
+            format!("attempt {attempt} starts under the same key, as its tool declares safe")
+        }
+        Ok(Next::Park { why, .. }) => format!("it is parked for a person: {why}"),
+        _ => "nothing".to_owned(),
+    }
+}
+
+/// What a restart would do with an action, in one sentence.
+pub fn explain(action: &Action, live: bool, around: &Surroundings) -> String {
+    match action.life.state() {
+        State::Settled(_) => format!(
+            "it is {}; a restart replays that and runs nothing",
+            action.life.state_name()
+        ),
+        State::Running { .. } if live => format!(
+            "it runs; if the engine is cut now, {}",
+            after_interruption(action, around)
+        ),
+        State::Running { .. } => after_interruption(action, around),
+        State::AwaitingApproval { .. } => "it goes on waiting for a yes or no".to_owned(),
+        _ => next_line("it", action, false, around)
+            .what
+            .trim_start_matches("at the next start: ")
+            .to_owned(),
+    }
+}
+
+/// One run in full.
+pub fn run_detail(
+    state: &RunState,
+    history: &[Recorded],
+    status: Option<&RunStatus>,
+    started_after: Sequence,
+    live: bool,
+    around: Around<'_>,
+    log: Option<&dyn IntentLog>,
+) -> RunDetail {
+    let result = match &state.end {
+        Some(intendant_journal::format::entry::End::Completed(payload)) => Some(show(log, payload)),
+        Some(
+            intendant_journal::format::entry::End::Failed(why)
+            | intendant_journal::format::entry::End::Cancelled(why),
+        ) => Some(why.clone().into()),
+        None => match status {
+            Some(RunStatus::Halted(halt)) => Some(halt.to_string().into()),
+            _ => None,
+        },
+    };
+    let mut histories: std::collections::HashMap<_, Vec<HistoryLine>> =
+        std::collections::HashMap::new();
+    for recorded in history {
+        if let Some(attempt) = crate::action::life::attempt_of(&recorded.entry.body) {
+            histories
+                .entry(attempt.action.clone())
+                .or_default()
+                .push(history_line(recorded));
+        }
+    }
+    let actions_list = state
+        .actions
+        .iter()
+        .map(|action| {
+            let around = around(&action.proposal.tool);
+            let history = histories.remove(&action.of).unwrap_or_default();
+            action_detail(state, action, history, live, &around, log)
+        })
+        .collect();
+    RunDetail {
+        line: run_line(state, status, started_after),
+        result,
+        actions_list,
+    }
+}
+
+fn action_detail(
+    state: &RunState,
+    action: &Action,
+    history: Vec<HistoryLine>,
+    live: bool,
+    around: &Surroundings,
+    log: Option<&dyn IntentLog>,
+) -> ActionDetail {
+    let intent = action.life.intent();
+    let (output, why) = match action.life.state() {
+        State::Settled(Settled::Succeeded { output, .. }) => (Some(show(log, output)), None),
+        State::Settled(Settled::Unusable { raw, why, .. }) => {
+            (Some(show(log, raw)), Some(why.clone()))
+        }
+        State::Settled(Settled::Failed { why, .. } | Settled::GivenUp { why, .. }) => {
+            (None, Some(why.clone()))
+        }
+        State::Settled(Settled::Denied { reasons }) => (None, Some(reasons.join("; "))),
+        State::Parked { why, .. } => (None, Some(why.clone())),
+        State::InDoubt(doubt) => (None, Some(doubt.why.clone())),
+        _ => (None, None),
+    };
+    ActionDetail {
+        action: action_id(&state.run, &action.of),
+        attempt: action.life.attempt(),
+        tool: action.proposal.tool.clone(),
+        tool_version: action.proposal.tool_version,
+        arguments: show(log, &action.proposal.arguments),
+        digest: action.proposal.digest.to_string(),
+        idempotency_key: intent.map_or(String::new(), |intent| intent.key.to_string()),
+        recovery: intent.map_or(String::new(), |intent| class_name(intent.class)),
+        closure: intent
+            .and_then(|intent| intent.closure)
+            .map(|closure| closure_name(closure).to_owned()),
+        state: action.life.state_name().to_owned(),
+        output,
+        why,
+        explain: explain(action, live, around),
+        history,
+    }
+}
+
+/// A recovery class as job files write it.
+pub fn class_name(class: RecoveryClass) -> String {
+    match class {
+        RecoveryClass::ReadOnly => "read_only".to_owned(),
+        RecoveryClass::Idempotent { window_ms } => {
+            format!("idempotent, window {} s", window_ms / 1_000)
+        }
+        RecoveryClass::Reconcilable => "reconcilable".to_owned(),
+        RecoveryClass::Opaque => "opaque".to_owned(),
+    }
+}
+
+/// One recorded fact for people.
+pub fn history_line(recorded: &Recorded) -> HistoryLine {
+    let (what, detail) = words(&recorded.entry.body);
+    HistoryLine {
+        sequence: recorded.sequence.0,
+        epoch: recorded.epoch.0,
+        at: rfc3339(recorded.entry.at),
+        run: recorded.entry.run.clone().unwrap_or_default(),
+        what: what.to_owned(),
+        detail,
+    }
+}
+
+fn attempt_words(attempt: &AttemptRef) -> String {
+    match attempt.action.generation {
+        1 => format!("{}#{}", attempt.action.path, attempt.attempt),
+        n => format!("{}~{n}#{}", attempt.action.path, attempt.attempt),
+    }
+}
+
+fn words(body: &Body) -> (&'static str, String) {
+    match body {
+        Body::Opened(opened) => (
+            "opened",
+            format!("by process {} ({})", opened.pid, opened.program),
+        ),
+        Body::PassStarted(pass) => (
+            "pass_started",
+            format!(
+                "pass {} of workflow {} version {}",
+                pass.pass, pass.workflow, pass.version
+            ),
+        ),
+        Body::Action(entry) => {
+            let attempt = attempt_words(&entry.attempt);
+            let reasons = match entry.decision.reasons.as_slice() {
+                [] => String::new(),
+                reasons => format!(" ({})", reasons.join("; ")),
+            };
+            match (&entry.decision.verdict, &entry.intent) {
+                (_, Some(intent)) => (
+                    "intent",
+                    format!("{attempt} may run under key {}{reasons}", intent.key),
+                ),
+                (Verdict::RequireApproval, _) => {
+                    ("approval_required", format!("{attempt}{reasons}"))
+                }
+                (Verdict::Repair(change), _) => ("repair", format!("{attempt}: {change}{reasons}")),
+                _ => ("denied", format!("{attempt}{reasons}")),
+            }
+        }
+        Body::Outcome(entry) => (
+            "outcome",
+            format!(
+                "{} {}",
+                attempt_words(&entry.attempt),
+                outcome_words(&entry.outcome)
+            ),
+        ),
+        Body::LateReply(entry) => (
+            "late_reply",
+            format!(
+                "{} {} (evidence only)",
+                attempt_words(&entry.attempt),
+                outcome_words(&entry.outcome)
+            ),
+        ),
+        Body::Asking(attempt) => (
+            "asking",
+            format!("the reconciler about {}", attempt_words(attempt)),
+        ),
+        Body::Answered(entry) => (
+            "answered",
+            format!(
+                "{}: {}",
+                attempt_words(&entry.attempt),
+                answer_words(&entry.answer)
+            ),
+        ),
+        Body::Approval(entry) => {
+            let word = if entry.approved {
+                "approved"
+            } else {
+                "refused"
+            };
+            (
+                word,
+                format!(
+                    "{} by {}: {}",
+                    attempt_words(&entry.attempt),
+                    entry.note.who,
+                    entry.note.reason
+                ),
+            )
+        }
+        Body::Parked(entry) => (
+            "parked",
+            format!("{}: {}", attempt_words(&entry.attempt), entry.why),
+        ),
+        Body::Resolved(entry) => {
+            let found = match entry.resolution {
+                Resolution::Executed(_) => "executed",
+                Resolution::NeverRan => "never ran (a person's claim)",
+                Resolution::GaveUp => "given up",
+            };
+            (
+                "resolved",
+                format!(
+                    "{} as {found} by {}: {}",
+                    attempt_words(&entry.attempt),
+                    entry.note.who,
+                    entry.note.reason
+                ),
+            )
+        }
+        Body::Verified(entry) => (
+            "verified",
+            format!(
+                "{}: {:?}: {}",
+                attempt_words(&entry.attempt),
+                entry.verification,
+                entry.why
+            ),
+        ),
+        Body::TimerSet(timer) => (
+            "timer_set",
+            format!("{} due {}", timer.path, rfc3339_ms(timer.due_wall_ms)),
+        ),
+        Body::TimerFired(path) => ("timer_fired", path.to_string()),
+        Body::SignalAwaited(wait) => (
+            "signal_awaited",
+            format!("{:?} at {}", wait.name, wait.path),
+        ),
+        Body::SignalReceived(signal) => (
+            "signal_received",
+            format!("{:?} from {}", signal.name, signal.note.who),
+        ),
+        Body::Noted(note) => (
+            "noted",
+            format!("{} at {}: {}", note.what, note.path, note.value),
+        ),
+        Body::CancelRequested(note) => (
+            "cancel_requested",
+            format!("by {}: {}", note.who, note.reason),
+        ),
+        Body::RetryRequested(retry) => (
+            "retry_requested",
+            format!(
+                "{} action(s) by {}: {}",
+                retry.actions.len(),
+                retry.note.who,
+                retry.note.reason
+            ),
+        ),
+        Body::PassEnded(ended) => (
+            "pass_ended",
+            format!("pass {} {}", ended.pass, end_name(&ended.end)),
+        ),
+        Body::Incident(incident) => ("incident", incident.what.clone()),
+        Body::IncidentAcknowledged(seen) => (
+            "incident_acknowledged",
+            format!("{} by {}", seen.sequence, seen.note.who),
+        ),
+    }
+}
+
+fn outcome_words(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Succeeded(_) => "succeeded".to_owned(),
+        Outcome::Unusable { why, .. } => format!("succeeded, output unusable: {why}"),
+        Outcome::NotExecuted { why, .. } => format!("was not executed: {why}"),
+        Outcome::Failed { why } => format!("failed: {why}"),
+        Outcome::Unknown { why } => format!("is in doubt: {why}"),
+        Outcome::Interrupted { why } => format!("was interrupted: {why}"),
+    }
+}
