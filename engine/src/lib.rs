@@ -7,6 +7,7 @@ pub mod engine;
 pub mod kernel;
 pub mod operator;
 pub mod payload;
+pub mod prelude;
 pub mod run;
 pub mod tool;
 pub mod workflow;

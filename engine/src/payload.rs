@@ -14,10 +14,22 @@ pub(crate) fn keep_text(log: &dyn IntentLog, text: &str) -> Result<Payload, Appe
     log.put_blob(text.as_bytes()).map(Payload::JsonBlob)
 }
 
+/// Longest log of an attempt that is kept inline. The journal keeps room for an outcome of the
+/// inline limit and a page around it; a log must not take that away.
+const LOG_INLINE_MAX_BYTES: usize = 1024;
+
+/// Keeps what an attempt wrote for people, or at least what identifies it.
+pub(crate) fn keep_log(log: &dyn IntentLog, bytes: &[u8]) -> Payload {
+    keep(log, bytes, LOG_INLINE_MAX_BYTES)
+}
+
 /// Keeps bytes, or at least what identifies them.
 pub(crate) fn keep_bytes(log: &dyn IntentLog, bytes: &[u8]) -> Payload {
-    // Half of the limit, so that an outcome and its log together stay within what is reserved.
-    if bytes.len() <= log.inline_max_bytes() / 2 {
+    keep(log, bytes, log.inline_max_bytes())
+}
+
+fn keep(log: &dyn IntentLog, bytes: &[u8], inline_max_bytes: usize) -> Payload {
+    if bytes.len() <= inline_max_bytes {
         return Payload::Bytes(bytes.to_vec());
     }
     match log.put_blob(bytes) {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::blobs::Blobs;
+use crate::clocks::Clocks;
 use crate::disk::{Access, Disk, Kind, RealDisk, Site, create_dirs};
 use crate::error::{AppendError, OpenError, ReadError};
 use crate::face::{Append, Batch, IntentLog, RunFilter, RunRow, Stats};
@@ -148,6 +149,7 @@ pub struct Journal {
     epoch: Epoch,
     folder: PathBuf,
     inline_max: usize,
+    clocks: Clocks,
     recovered: Recovered,
     lock: Mutex<Held>,
 }
@@ -204,6 +206,14 @@ impl IntentLog for Journal {
 
     fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    fn boot_since(&self) -> Epoch {
+        self.clocks.boot_since(self.epoch)
+    }
+
+    fn last_wall_ms(&self) -> i64 {
+        self.clocks.last_wall_ms()
     }
 
     fn append(&self, batch: Batch) -> Append {
@@ -304,7 +314,7 @@ fn open(options: &Options, folder: &Path, creation: Creation) -> Result<Journal,
     let epoch = Epoch(opening.scan.epoch.0.checked_add(1).ok_or_else(|| {
         io_error(folder, "raising the epoch")(std::io::Error::other("there is no higher one"))
     })?);
-    let (writer, projection, mut recovered) = opening.finish(options, epoch)?;
+    let (writer, projection, clocks, mut recovered) = opening.finish(options, epoch)?;
     recovered.created = created;
 
     block_on(writer.append(Batch {
@@ -325,6 +335,7 @@ fn open(options: &Options, folder: &Path, creation: Creation) -> Result<Journal,
         epoch,
         folder: folder.to_owned(),
         inline_max: inline_max_bytes(options.segment_bytes),
+        clocks,
         recovered,
         lock: Mutex::new(lock),
     })
@@ -403,6 +414,7 @@ struct Opening<'a> {
     layout: Layout,
     scan: Scan,
     open: OpenIntents,
+    clocks: Clocks,
     repaired: Repaired,
     projection: projection::Opening,
 }
@@ -423,6 +435,7 @@ impl<'a> Opening<'a> {
             return Err(missing(&segments, 1).into());
         }
         let mut open = OpenIntents::default();
+        let mut clocks = Clocks::new(Clocks::boot_id());
         let scan = scan(
             &ScanStart {
                 disk,
@@ -434,6 +447,7 @@ impl<'a> Opening<'a> {
                 from: Begin::of(id),
             },
             &mut |_, recorded| {
+                clocks.see(&recorded);
                 if let Some(change) = Change::of(&recorded.entry) {
                     open.apply(change);
                 }
@@ -468,6 +482,7 @@ impl<'a> Opening<'a> {
             layout,
             scan,
             open,
+            clocks,
             repaired,
             projection,
         })
@@ -478,7 +493,7 @@ impl<'a> Opening<'a> {
         self,
         options: &Options,
         epoch: Epoch,
-    ) -> Result<(Writer, Arc<Projection>, Recovered), OpenError> {
+    ) -> Result<(Writer, Arc<Projection>, Clocks, Recovered), OpenError> {
         let disk = &options.disk;
         let projected = self.project(&**disk)?;
         let used = self.scan.tail.map_or(0, |tail| tail.index + 1);
@@ -556,7 +571,7 @@ impl<'a> Opening<'a> {
             follower: Arc::new(Feed(Arc::clone(&projection))),
         })
         .map_err(io_error(self.folder, "starting the writer's thread"))?;
-        Ok((writer, projection, recovered))
+        Ok((writer, projection, self.clocks, recovered))
     }
 
     /// Feeds the projection what it does not have yet; returns how much that was.
@@ -591,9 +606,7 @@ impl<'a> Opening<'a> {
                 piece.push(recorded);
                 if piece.len() == PIECE {
                     projection.feed(std::mem::replace(&mut piece, Vec::with_capacity(PIECE)));
-                    while projection.backlog() > AHEAD && projection.failed().is_none() {
-                        std::thread::sleep(std::time::Duration::from_millis(1));
-                    }
+                    projection.wait_for_backlog(AHEAD);
                 }
             },
         )?;
@@ -626,13 +639,12 @@ pub(crate) fn find_witness(
 }
 
 fn opened_entry(program: &str) -> Entry {
-    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     Entry {
         at: now(),
         run: None,
         body: Body::Opened(Opened {
             pid: std::process::id(),
-            boot_id: boot_id.map_or_else(|_| "unknown".into(), |id| id.trim().to_owned()),
+            boot_id: Clocks::boot_id(),
             program: program.to_owned(),
         }),
     }

@@ -1,7 +1,8 @@
 //! The write-ahead intent journal of Intendant.
 #![deny(missing_docs)]
 
-pub mod blobs;
+mod blobs;
+mod clocks;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod disk;
@@ -13,7 +14,7 @@ mod journal;
 pub mod lock;
 #[cfg(feature = "conformance")]
 pub mod memory;
-pub mod projection;
+mod projection;
 pub mod recovery;
 pub mod scan;
 mod segments;

@@ -1172,7 +1172,8 @@ impl Driver {
             ExitEnd::Error(ToolError::Failed(why)) => Outcome::Failed { why },
             ExitEnd::Error(ToolError::Unknown(why)) => Outcome::Unknown { why },
         };
-        let log = (!exit.log.is_empty()).then(|| self.keep_bytes(&exit.log));
+        let log = (!exit.log.is_empty())
+            .then(|| crate::payload::keep_log(self.shared.log.as_ref(), &exit.log));
         OutcomeEntry {
             attempt,
             outcome,

@@ -32,7 +32,7 @@ const PUBLISH: Publish = Publish {
 
 /// The blobs of one opening of a journal.
 #[derive(Debug)]
-pub struct Blobs {
+pub(crate) struct Blobs {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
     state: Mutex<State>,
@@ -56,7 +56,7 @@ struct State {
 impl Blobs {
     /// The blobs under the folder, which is made when the first one is stored.
     #[must_use]
-    pub fn new(disk: Arc<dyn Disk>, folder: PathBuf) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, folder: PathBuf) -> Self {
         Self {
             disk,
             folder,
@@ -69,7 +69,7 @@ impl Blobs {
     ///
     /// # Errors
     /// [`AppendError::NoSpace`] or [`AppendError::Refused`]: nothing was promised.
-    pub fn put(&self, content: &[u8]) -> Result<BlobRef, AppendError> {
+    pub(crate) fn put(&self, content: &[u8]) -> Result<BlobRef, AppendError> {
         let sha256 = Digest(Sha256::digest(content).into());
         let blob = BlobRef {
             sha256,
@@ -121,7 +121,7 @@ impl Blobs {
     /// # Errors
     /// [`ReadError::Damaged`] if it is missing or not what it was; [`ReadError::Io`] if it could not
     /// be read.
-    pub fn get(&self, blob: &BlobRef) -> Result<Vec<u8>, ReadError> {
+    pub(crate) fn get(&self, blob: &BlobRef) -> Result<Vec<u8>, ReadError> {
         let path = self.path(blob);
         match self.read(&path, blob) {
             Ok(content) => Ok(content),

@@ -41,7 +41,7 @@ use store::{Store, StoreError};
 use worker::{Queue, Worker};
 
 /// Name of the projection's file in the journal's folder.
-pub const FILE_NAME: &str = "projection.redb";
+pub(crate) const FILE_NAME: &str = "projection.redb";
 
 /// Files set aside at most; one more replaces the last.
 const SET_ASIDE_MAX: u32 = 9;
@@ -50,7 +50,7 @@ const SET_ASIDE_MAX: u32 = 9;
 ///
 /// Dropping it applies what was fed, makes it durable and closes the file.
 #[derive(Debug)]
-pub struct Projection {
+pub(crate) struct Projection {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     queue: Arc<Queue>,
@@ -61,23 +61,23 @@ pub struct Projection {
 
 /// A projection just opened.
 #[derive(Debug)]
-pub struct Opening {
+pub(crate) struct Opening {
     /// It.
-    pub projection: Projection,
+    pub(crate) projection: Projection,
     /// All entries up to here are in it; those above are to be fed. A sequence beyond the log's end
     /// means that the log has lost entries.
-    pub applied: Sequence,
+    pub(crate) applied: Sequence,
     /// What had to be set aside, if something was.
-    pub set_aside: Option<SetAside>,
+    pub(crate) set_aside: Option<SetAside>,
 }
 
 /// A projection that could not be used: kept unchanged under another name.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SetAside {
+pub(crate) struct SetAside {
     /// Where it is now.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Why it could not be used.
-    pub why: String,
+    pub(crate) why: String,
 }
 
 impl Projection {
@@ -86,7 +86,7 @@ impl Projection {
     ///
     /// # Errors
     /// [`OpenError::Io`] if the file cannot be reached or no new one can be made.
-    pub fn open(
+    pub(crate) fn open(
         disk: Arc<dyn Disk>,
         folder: &Path,
         journal: JournalId,
@@ -141,27 +141,21 @@ impl Projection {
 
     /// Hands over durable entries in the order of the log, going on where the last call or the
     /// opening ended; those already applied are skipped. Never waits for the disk.
-    pub fn feed(&self, entries: Vec<Recorded>) {
+    pub(crate) fn feed(&self, entries: Vec<Recorded>) {
         self.queue.feed(entries);
     }
 
-    /// Entries fed and not yet applied.
-    #[must_use]
-    pub fn backlog(&self) -> u64 {
-        self.queue.backlog()
-    }
-
-    /// Why it projects nothing more, if it does not.
-    #[must_use]
-    pub fn failed(&self) -> Option<String> {
-        self.queue.failed()
+    /// Waits until at most so many entries are fed and not applied, or projecting has failed. For
+    /// whoever feeds a whole log, which need not be in memory at once.
+    pub(crate) fn wait_for_backlog(&self, at_most: u64) {
+        self.queue.wait_for_backlog(at_most);
     }
 
     /// The entries of a run, in order; empty for an unknown one.
     ///
     /// # Errors
     /// [`ReadError::Projection`] if the projection has failed or is damaged.
-    pub fn history(&self, run: &str) -> Result<Vec<Recorded>, ReadError> {
+    pub(crate) fn history(&self, run: &str) -> Result<Vec<Recorded>, ReadError> {
         self.ask(|store| store.history(run))
     }
 
@@ -169,7 +163,7 @@ impl Projection {
     ///
     /// # Errors
     /// As for [`Projection::history`].
-    pub fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, ReadError> {
+    pub(crate) fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, ReadError> {
         self.ask(|store| store.runs(filter))
     }
 

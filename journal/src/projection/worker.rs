@@ -106,13 +106,14 @@ impl Queue {
         }
     }
 
-    pub(super) fn backlog(&self) -> u64 {
-        let state = self.state();
-        state.fed.0 - state.applied.0
-    }
-
-    pub(super) fn failed(&self) -> Option<String> {
-        self.state().failed.clone()
+    pub(super) fn wait_for_backlog(&self, at_most: u64) {
+        let mut state = self.state();
+        while state.failed.is_none() && state.fed.0 - state.applied.0 > at_most {
+            state = self
+                .progress
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Waits until what was fed before the call is applied, or gives why it never will be.
