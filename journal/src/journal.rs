@@ -299,18 +299,44 @@ fn open(options: &Options, folder: &Path, creation: Creation) -> Result<Journal,
     door.may_enter()?;
     create_dirs(disk, folder, Site::FolderCreate, Site::FolderSync)
         .map_err(io_error(folder, "creating it"))?;
-    let mut lock = Held::take(disk, folder)?;
+    let lock = Held::take(disk, folder)?;
+    match judge(options, &door) {
+        Ok((id, created, opening)) => start(options, &door, lock, id, created, opening),
+        Err(error) => {
+            lock.give_back();
+            Err(error)
+        }
+    }
+}
+
+/// Under the lock: which journal it is, and what its log holds. Changes nothing if there is damage.
+fn judge<'a>(
+    options: &Options,
+    door: &Door<'a>,
+) -> Result<(JournalId, bool, Opening<'a>), OpenError> {
     // Asked again under the lock: another process may have created the journal in between.
     let (id, created) = match door.may_enter()? {
         Some(id) => (id, false),
         None => {
             let id = JournalId(*uuid::Uuid::new_v4().as_bytes());
-            identity::write(disk, folder, id)?;
+            identity::write(door.disk, door.folder, id)?;
             (id, true)
         }
     };
+    let opening = Opening::begin(options, door.folder, id, door.recorded == Some(id))?;
+    Ok((id, created, opening))
+}
 
-    let opening = Opening::begin(options, folder, id, door.recorded == Some(id))?;
+/// Starts the threads and records the opening.
+fn start(
+    options: &Options,
+    door: &Door<'_>,
+    mut lock: Held,
+    id: JournalId,
+    created: bool,
+    opening: Opening<'_>,
+) -> Result<Journal, OpenError> {
+    let folder = door.folder;
     let epoch = Epoch(opening.scan.epoch.0.checked_add(1).ok_or_else(|| {
         io_error(folder, "raising the epoch")(std::io::Error::other("there is no higher one"))
     })?);
@@ -322,7 +348,7 @@ fn open(options: &Options, folder: &Path, creation: Creation) -> Result<Journal,
         starts_effects: false,
     }))?;
     if door.recorded != Some(id) {
-        door.records.write(disk, &door.known_path, id)?;
+        door.records.write(door.disk, &door.known_path, id)?;
     }
     lock.set_epoch(epoch)
         .map_err(io_error(lock.path(), "writing the epoch"))?;

@@ -43,6 +43,8 @@ pub(crate) struct Held {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
     owner: Owner,
+    /// What the file said before.
+    before: Vec<u8>,
 }
 
 impl Held {
@@ -70,8 +72,12 @@ impl Held {
             }
             std::thread::sleep(AGAIN_AFTER);
         }
+        let mut before = vec![0; MAX_BYTES];
+        let read = read_full_at(&*file, &mut before, 0).map_err(|error| io("reading it", error))?;
+        before.truncate(read);
         let mut held = Self {
             file,
+            before,
             path: path.clone(),
             owner: Owner {
                 pid: std::process::id(),
@@ -81,6 +87,14 @@ impl Held {
         };
         held.write().map_err(|error| io("writing it", error))?;
         Ok(held)
+    }
+
+    /// Puts back what the file said before: an opening that is refused changes no byte. That this
+    /// may fail is no trouble, since nobody believes the text of a lock that is not held.
+    pub(crate) fn give_back(self) {
+        if !self.before.is_empty() {
+            let _ = write_all_at(&*self.file, &self.before, 0, Site::LockWrite);
+        }
     }
 
     /// Says which opening holds the lock.

@@ -13,6 +13,7 @@ use crate::format::entry::{Digest, Epoch, JournalId, Recorded, Sequence};
 use crate::format::frame::{self, Home, Kind};
 use crate::format::segment::{PAGE_BYTES, SegmentHead};
 use crate::format::{chain, codec};
+use crate::lock;
 
 /// Somebody beside the log who says what had been durable.
 #[derive(Clone, Debug)]
@@ -317,22 +318,31 @@ impl Walk<'_, '_> {
                     }
                     at = next;
                 }
-                Step::Stop(broken) => {
-                    match self.judge(index, &home, &mut window, &broken, last) {
-                        Ok(flow) => return Ok(flow),
-                        Err(error) if self.start.patience == Patience::Owner || tries == AGAIN => {
-                            return Err(error);
-                        }
-                        Err(_) => {
-                            // A writer may have been in the middle of this group.
-                            tries += 1;
-                            std::thread::sleep(AGAIN_AFTER);
-                            window.forget();
-                        }
+                Step::Stop(broken) => match self.judge(index, &home, &mut window, &broken, last) {
+                    Ok(flow) => return Ok(flow),
+                    Err(error) if !self.read_again(tries) => return Err(error),
+                    Err(_) => {
+                        tries += 1;
+                        window.forget();
                     }
-                }
+                },
             }
         }
+    }
+
+    /// True if what did not check out is to be read again: a writer may have been in the middle
+    /// of it. Waits a little, unless this is the first time.
+    fn read_again(&self, tries: u32) -> bool {
+        if self.start.patience == Patience::Owner || tries == AGAIN {
+            return false;
+        }
+        if tries > 0 {
+            if matches!(lock::owner(self.start.disk, self.start.folder), Ok(None)) {
+                return false;
+            }
+            std::thread::sleep(AGAIN_AFTER);
+        }
+        true
     }
 
     fn check_head(&self, found: &Found, at: u64, head: &SegmentHead) -> Result<(), OpenError> {

@@ -26,8 +26,11 @@ pub enum Fault {
 struct State {
     faults: BTreeMap<Site, (Fault, u32)>,
     held: BTreeSet<Site>,
+    /// Operations that may pass a held site.
+    tickets: BTreeMap<Site, u32>,
     waiting: BTreeMap<Site, u32>,
     passed: BTreeMap<Site, u64>,
+    order: Vec<Site>,
 }
 
 /// A disk with faults. Clones share them.
@@ -62,6 +65,15 @@ impl FaultyDisk {
         self.shared.1.notify_all();
     }
 
+    /// Lets the one operation go that is held back; the next one waits again.
+    pub fn let_one_go(&self, site: Site) {
+        let mut state = self.shared.0.lock().unwrap();
+        assert_eq!(state.waiting.get(&site), Some(&1));
+        state.waiting.insert(site, 0);
+        state.tickets.insert(site, 1);
+        self.shared.1.notify_all();
+    }
+
     /// Waits until an operation at the site is held back.
     pub fn wait_held(&self, site: Site) {
         let mut state = self.shared.0.lock().unwrap();
@@ -82,16 +94,30 @@ impl FaultyDisk {
             .unwrap_or(0)
     }
 
+    /// The sites passed without fault since the last call, in order.
+    pub fn take_order(&self) -> Vec<Site> {
+        std::mem::take(&mut self.shared.0.lock().unwrap().order)
+    }
+
     fn pass(&self, site: Site) -> io::Result<bool> {
         let mut state = self.shared.0.lock().unwrap();
-        while state.held.contains(&site) {
+        if state.held.contains(&site) {
             *state.waiting.entry(site).or_default() += 1;
             self.shared.1.notify_all();
-            state = self.shared.1.wait(state).unwrap();
-            *state.waiting.entry(site).or_default() -= 1;
+            while state.held.contains(&site) {
+                if let Some(ticket @ 1..) = state.tickets.get_mut(&site) {
+                    *ticket -= 1;
+                    break;
+                }
+                state = self.shared.1.wait(state).unwrap();
+            }
+            if !state.held.contains(&site) {
+                state.waiting.insert(site, 0);
+            }
         }
         let Some((fault, times)) = state.faults.get(&site).copied().filter(|(_, t)| *t > 0) else {
             *state.passed.entry(site).or_default() += 1;
+            state.order.push(site);
             return Ok(false);
         };
         let next = match fault {

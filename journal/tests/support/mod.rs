@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use intendant_journal::disk::Site;
 use intendant_journal::error::AppendError;
 use intendant_journal::face::{Append, Appended, Batch, IntentLog};
 use intendant_journal::format::entry::*;
@@ -221,6 +222,42 @@ pub fn value(recorded: &Recorded) -> Option<String> {
         Body::Noted(noted) => Some(noted.value.clone()),
         _ => None,
     }
+}
+
+/// Hands batches over, lets their group be written but not synced, and copies the folder at that
+/// moment: what a process leaves behind that is killed there.
+pub fn killed_before_sync(place: &Place, batches: Vec<Vec<Entry>>) -> Place {
+    let disk = faulty::FaultyDisk::default();
+    let journal = place
+        .options()
+        .disk(Arc::new(disk.clone()))
+        .open_or_create(place.data())
+        .unwrap();
+    // A batch of its own keeps the writer busy, so that the others share a group.
+    disk.hold(Site::GroupSync);
+    let busy = journal.append(Batch {
+        entries: vec![note("busy", "busy")],
+        starts_effects: false,
+    });
+    disk.wait_held(Site::GroupSync);
+    let appends: Vec<_> = batches
+        .into_iter()
+        .map(|entries| {
+            journal.append(Batch {
+                entries,
+                starts_effects: false,
+            })
+        })
+        .collect();
+    disk.let_one_go(Site::GroupSync);
+    wait(busy).unwrap();
+    disk.wait_held(Site::GroupSync);
+    let copy = place.copy();
+    disk.let_go(Site::GroupSync);
+    for append in appends {
+        wait(append).unwrap();
+    }
+    copy
 }
 
 /// Offset of the first occurrence of some bytes in a file.
