@@ -7,8 +7,8 @@ use intendant_journal::lock::{self, Owner};
 use intendant_journal::scan::{ScanReport, VerifyReport};
 use intendant_journal::{Journal, Options};
 
-use intendant_journal::error::OpenError;
-use intendant_journal::format::entry::Recorded;
+use intendant_journal::error::{OpenError, ReadError};
+use intendant_journal::format::entry::{BlobRef, Recorded};
 
 use crate::exit::Failure;
 
@@ -56,9 +56,9 @@ pub(crate) fn verify(data: &Path) -> Result<VerifyReport, OpenError> {
     intendant_journal::scan::verify(data)
 }
 
-/// The folder of blobs.
-pub(crate) fn blobs(data: &Path) -> PathBuf {
-    data.join("blobs")
+/// Reads a large payload that an entry names by its hash.
+pub(crate) fn blob(data: &Path, blob: &BlobRef) -> Result<Vec<u8>, ReadError> {
+    intendant_journal::scan::blob(data, blob)
 }
 
 /// The folder of the locks of attempts that are going on.

@@ -1,16 +1,13 @@
 //! A journal that is only read: without its lock, without its projection, without a write.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use intendant::action::doubt::Surroundings;
 use intendant::clock::{Clock, SystemClock};
 use intendant::operator::report::{HistoryLine, Pending, RunDetail, RunLine};
 use intendant::operator::view;
 use intendant::run::state::RunState;
-use intendant_journal::blobs::Blobs;
-use intendant_journal::disk::RealDisk;
 use intendant_journal::error::{AppendError, ReadError};
 use intendant_journal::face::{Append, Batch, IntentLog, RunFilter, RunRow, Stats};
 use intendant_journal::format::entry::{BlobRef, Body, Epoch, JournalId, Recorded, Sequence};
@@ -78,7 +75,7 @@ impl Still {
             Err(_) => Vec::new(),
         };
         let log = OnlyRead {
-            blobs: Blobs::new(Arc::new(RealDisk), open::blobs(data)),
+            data: data.to_owned(),
             id: report.id,
             epoch: report.epoch,
             end: report.end,
@@ -188,7 +185,7 @@ fn boot_since(openings: &[(Epoch, String)], boot: &str) -> Option<Epoch> {
 
 /// The journal's face, as far as it can be shown without owning the journal.
 struct OnlyRead {
-    blobs: Blobs,
+    data: PathBuf,
     id: JournalId,
     epoch: Epoch,
     end: Sequence,
@@ -238,7 +235,7 @@ impl IntentLog for OnlyRead {
     }
 
     fn get_blob(&self, blob: &BlobRef) -> Result<Vec<u8>, ReadError> {
-        self.blobs.get(blob)
+        open::blob(&self.data, blob)
     }
 
     fn inline_max_bytes(&self) -> usize {

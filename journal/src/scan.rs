@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::blobs::Blobs;
 use crate::disk::{Disk, Kind, RealDisk};
 use crate::error::{OpenError, ReadError};
-use crate::format::entry::{Digest, Epoch, JournalId, Recorded, Sequence};
+use crate::format::entry::{BlobRef, Digest, Epoch, JournalId, Recorded, Sequence};
 use crate::format::named_blobs::named_blobs;
 use crate::identity;
 use crate::journal::{BLOBS, SEGMENTS, find_witness};
@@ -123,6 +123,14 @@ pub fn scan_on(
             what: damage.what.clone(),
         }),
     })
+}
+
+/// Reads the content of a blob that an entry names, and checks it against its hash.
+///
+/// # Errors
+/// [`ReadError`] if it is missing or damaged.
+pub fn blob(path: impl AsRef<Path>, blob: &BlobRef) -> Result<Vec<u8>, ReadError> {
+    Blobs::new(Arc::new(RealDisk), path.as_ref().join(BLOBS)).get(blob)
 }
 
 /// Checks every frame, the hash chain, the heads of the segments, and every blob that an entry

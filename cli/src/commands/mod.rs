@@ -2,6 +2,7 @@
 
 mod acknowledge;
 mod approve;
+mod bench;
 mod cancel;
 mod change;
 mod check;
@@ -83,6 +84,7 @@ enum Command {
     Tail(tail::TailArgs),
     Verify(verify::VerifyArgs),
     Doctor(doctor::DoctorArgs),
+    Bench(bench::BenchArgs),
 }
 
 /// Reads the command line, runs the command, says how it ended.
@@ -149,6 +151,7 @@ impl CommandLine {
             Command::Tail(args) => tail::run(&common, &args),
             Command::Verify(args) => verify::run(&common, &args),
             Command::Doctor(args) => doctor::run(&common, &args),
+            Command::Bench(args) => bench::run(&common, &args),
         }
     }
 }
