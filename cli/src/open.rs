@@ -7,8 +7,8 @@ use intendant_journal::lock::{self, Owner};
 use intendant_journal::scan::{ScanReport, VerifyReport};
 use intendant_journal::{Journal, Options};
 
-use intendant_journal::error::{OpenError, ReadError};
-use intendant_journal::format::entry::{BlobRef, Recorded};
+use intendant_journal::error::OpenError;
+use intendant_journal::format::entry::Recorded;
 
 use crate::exit::Failure;
 
@@ -54,11 +54,6 @@ pub(crate) fn scan(data: &Path, visit: impl FnMut(Recorded)) -> Result<ScanRepor
 /// Checks everything that can be checked from outside.
 pub(crate) fn verify(data: &Path) -> Result<VerifyReport, OpenError> {
     intendant_journal::scan::verify(data)
-}
-
-/// Reads a large payload that an entry names by its hash.
-pub(crate) fn blob(data: &Path, blob: &BlobRef) -> Result<Vec<u8>, ReadError> {
-    intendant_journal::scan::blob(data, blob)
 }
 
 /// The folder of the locks of attempts that are going on.

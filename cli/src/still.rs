@@ -235,7 +235,7 @@ impl IntentLog for OnlyRead {
     }
 
     fn get_blob(&self, blob: &BlobRef) -> Result<Vec<u8>, ReadError> {
-        open::blob(&self.data, blob)
+        intendant_journal::scan::read_blob(&self.data, blob)
     }
 
     fn inline_max_bytes(&self) -> usize {

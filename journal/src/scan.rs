@@ -125,11 +125,11 @@ pub fn scan_on(
     })
 }
 
-/// Reads the content of a blob that an entry names, and checks it against its hash.
+/// Reads a blob of a journal from outside, and checks it against its hash.
 ///
 /// # Errors
 /// [`ReadError`] if it is missing or damaged.
-pub fn blob(path: impl AsRef<Path>, blob: &BlobRef) -> Result<Vec<u8>, ReadError> {
+pub fn read_blob(path: impl AsRef<Path>, blob: &BlobRef) -> Result<Vec<u8>, ReadError> {
     Blobs::new(Arc::new(RealDisk), path.as_ref().join(BLOBS)).get(blob)
 }
 
