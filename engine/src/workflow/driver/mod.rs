@@ -70,6 +70,9 @@ pub(crate) enum Mail {
     Cut,
 }
 
+/// Where the answer to a change goes.
+type Reply = oneshot::Sender<Result<Done, Refusal>>;
+
 /// How a driver begins.
 pub(crate) enum Begin {
     /// A new run, or a new pass of a known one.
@@ -118,7 +121,8 @@ pub(crate) struct Driver {
     deliveries: VecDeque<Delivery>,
     /// What is to be done once the staged entries are durable.
     todo: Vec<(ActionRef, Next)>,
-    answers: Vec<(oneshot::Sender<Result<Done, Refusal>>, usize, Done)>,
+    /// Who waits for the answer to a change, the place of its fact in the flush, and the answer.
+    answers: Vec<(Reply, usize, Done)>,
     /// Attempts for which a task of ours is at work: calling, waiting, asking.
     active: HashSet<AttemptRef>,
     /// Attempts about which a question is out.
