@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use intendant_journal::error::AppendError;
 use intendant_journal::face::{Appended, Batch};
-use intendant_journal::format::entry::{Body, Entry, Outcome, Payload};
+use intendant_journal::format::entry::{Answer, Body, Entry, Outcome, Payload};
 
 use super::Kernel;
 use super::permit::{Armed, Permit};
@@ -112,7 +112,12 @@ fn about_bytes(entry: &Entry) -> usize {
                     _ => 0,
                 }
         }
+        Body::Answered(answered) => match &answered.answer {
+            Answer::Executed { output, evidence } => payload(output) + payload(evidence),
+            _ => 0,
+        },
         Body::SignalReceived(signal) => payload(&signal.payload),
+        Body::Noted(noted) => noted.value.len(),
         Body::PassStarted(pass) => payload(&pass.input),
         _ => 0,
     };
