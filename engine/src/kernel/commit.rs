@@ -61,61 +61,67 @@ impl Commit {
         self.entries.is_empty()
     }
 
-    /// Itself in parts of about `bytes` each, in order: one batch has to fit in a segment.
-    pub fn parts(self, bytes: usize) -> Vec<Self> {
-        let mut parts = vec![Self::default()];
-        let mut filled = 0;
-        let mut permits = self.permits.into_iter();
-        for entry in self.entries {
-            let size = inline_bytes(&entry.body);
-            if filled > 0 && filled + size > bytes {
-                parts.push(Self::default());
-                filled = 0;
-            }
-            filled += size;
-            let part = parts.last_mut().expect("there is always a part");
-            if matches!(&entry.body, Body::Action(action) if action.intent.is_some()) {
-                part.permits
-                    .push(permits.next().expect("every intent came with its permit"));
-            }
-            part.entries.push(entry);
-        }
-        parts
-    }
-
     /// The entries, in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 }
 
-/// About what a fact takes up: its payloads, and something for all else.
-fn inline_bytes(body: &Body) -> usize {
-    const ALL_ELSE: usize = 512;
-    let of = |payload: &Payload| match payload {
+impl Commit {
+    /// Splits a commit that would not fit in one batch, in order. Entries are only ever parted
+    /// where the bound demands it.
+    pub(crate) fn split(self, bytes_max: usize) -> Vec<Commit> {
+        let mut parts: Vec<Commit> = Vec::new();
+        let mut permits = self.permits.into_iter();
+        let mut room = 0;
+        for entry in self.entries {
+            let bytes = about_bytes(&entry);
+            if parts.is_empty() || bytes > room {
+                parts.push(Commit::default());
+                room = bytes_max;
+            }
+            room = room.saturating_sub(bytes);
+            let part = parts.last_mut().expect("a part was just pushed");
+            if matches!(&entry.body, Body::Action(action) if action.intent.is_some()) {
+                part.permits.extend(permits.next());
+            }
+            part.entries.push(entry);
+        }
+        assert!(permits.next().is_none(), "each permit has its intent");
+        parts
+    }
+}
+
+/// About how many bytes an entry takes in the log.
+fn about_bytes(entry: &Entry) -> usize {
+    let payload = |payload: &Payload| match payload {
         Payload::Json(text) => text.len(),
         Payload::Bytes(bytes) => bytes.len(),
-        Payload::JsonBlob(_) | Payload::BytesBlob(_) | Payload::Lost(_) => 0,
+        Payload::JsonBlob(_) | Payload::BytesBlob(_) | Payload::Lost(_) => 40,
     };
-    let payloads = match body {
-        Body::PassStarted(started) => of(&started.input),
-        Body::Action(action) => action.proposal.as_ref().map_or(0, |p| of(&p.arguments)),
-        Body::Outcome(outcome) => {
-            let output = match &outcome.outcome {
-                Outcome::Succeeded(payload) | Outcome::Unusable { raw: payload, .. } => of(payload),
-                _ => 0,
-            };
-            output + outcome.log.as_ref().map_or(0, of)
+    let payloads = match &entry.body {
+        Body::Action(action) => action
+            .proposal
+            .as_ref()
+            .map_or(0, |p| payload(&p.arguments)),
+        Body::Outcome(entry) | Body::LateReply(entry) => {
+            entry.log.as_ref().map_or(0, payload)
+                + match &entry.outcome {
+                    Outcome::Succeeded(output) => payload(output),
+                    Outcome::Unusable { raw, .. } => payload(raw),
+                    _ => 0,
+                }
         }
         Body::Answered(answered) => match &answered.answer {
-            Answer::Executed { output, evidence } => of(output) + of(evidence),
+            Answer::Executed { output, evidence } => payload(output) + payload(evidence),
             _ => 0,
         },
-        Body::SignalReceived(signal) => of(&signal.payload),
+        Body::SignalReceived(signal) => payload(&signal.payload),
         Body::Noted(noted) => noted.value.len(),
+        Body::PassStarted(pass) => payload(&pass.input),
         _ => 0,
     };
-    payloads + ALL_ELSE
+    payloads + 512
 }
 
 impl Kernel {
