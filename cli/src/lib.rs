@@ -8,6 +8,7 @@
 //! | `reach` | live engine or stopped journal: the commands need not know |
 //! | `still` | a journal read without lock, projection or writes |
 //! | `open` | opening a journal |
+//! | `bench/` | measuring against the raw limit of the same disk |
 //! | `exit` | exit codes and errors as people and programs get them |
 #![deny(missing_docs)]
 

@@ -8,5 +8,7 @@ fn main() -> ExitCode {
     if hidden.is_some_and(|word| word == intendant_reconcilers::command::GUARD_COMMAND) {
         return intendant_reconcilers::command::guard_main();
     }
+    #[cfg(feature = "failpoints")]
+    intendant_journal::disk::arm_from_environment();
     intendant_cli::main()
 }

@@ -1,4 +1,4 @@
-#![cfg_attr(rustfmt, rustfmt_skip)] // README shows the rest of this file as it stands.
+#![cfg_attr(rustfmt, rustfmt_skip)] #![doc = "The first program that README shows, as it stands below."]
 use intendant::prelude::*;
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Refund { order: String }

@@ -24,11 +24,14 @@ use serde::de::DeserializeOwned;
 /// A workflow's future: canonical JSON text of its result, or its error in words.
 pub(crate) type RunFuture = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 
+/// Makes a workflow's future from its root scope and the JSON text of its input.
+type Start = dyn Fn(Workflow, &str) -> Result<RunFuture, String> + Send + Sync;
+
 /// A registered workflow.
 #[derive(Clone)]
 pub(crate) struct Registration {
     pub(crate) version: u32,
-    pub(crate) start: Arc<dyn Fn(Workflow, &str) -> Result<RunFuture, String> + Send + Sync>,
+    pub(crate) start: Arc<Start>,
 }
 
 /// All registered workflows by name.

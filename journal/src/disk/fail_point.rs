@@ -39,8 +39,13 @@ mod armed {
     use super::{Effect, name};
     use crate::disk::Site;
     use std::collections::BTreeSet;
-    use std::io;
+    use std::fs::OpenOptions;
+    use std::io::{self, Write};
     use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// Names a file to which each fail point is appended when the process first passes it: what a
+    /// process that aborts cannot say at its end.
+    const REACHED_FILE: &str = "INTENDANT_FAIL_POINTS_REACHED";
 
     static REACHED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
@@ -60,10 +65,22 @@ mod armed {
         std::mem::forget(fail::FailScenario::setup());
     }
 
+    /// Keeps that the point was reached, before anything is done about it.
+    fn note(name: &str) -> io::Result<()> {
+        let mut reached = registry();
+        if reached.insert(name.to_owned())
+            && let Some(file) = std::env::var_os(REACHED_FILE)
+        {
+            let mut file = OpenOptions::new().append(true).create(true).open(file)?;
+            file.write_all(format!("{name}\n").as_bytes())?;
+        }
+        Ok(())
+    }
+
     pub(in crate::disk) fn evaluate(site: Site, when: &'static str) -> io::Result<Effect> {
         let name = name(site, when);
+        note(&name)?;
         let action = fail::eval(&name, |action| action.unwrap_or_default());
-        registry().insert(name.clone());
         match action.as_deref() {
             None => Ok(Effect::None),
             Some("abort") => std::process::abort(),

@@ -1,0 +1,10 @@
+//! The program from outside: every command on a live engine and on a stopped journal, its exit
+//! codes and its JSON.
+
+mod approvals;
+mod bad_input;
+mod doubt;
+mod going_on;
+mod live;
+mod stopped;
+mod world;
