@@ -673,23 +673,8 @@ async fn a_panic_in_one_workflow_is_contained_and_the_run_goes_on_once_mended() 
         .await
         .unwrap();
     let run = engine.run("w", "r", json!(null)).await.unwrap();
-    // The outcome may have gone with the panic: then only a person can tell.
-    let pending = engine.pending().await.unwrap();
-    for item in pending.items.iter().filter(|item| item.state == "parked") {
-        let resolution = Settle::Executed {
-            output: json!("ok"),
-        };
-        engine
-            .change(request(
-                &item.intent,
-                Change::Resolve {
-                    intent: item.intent.clone(),
-                    resolution,
-                },
-            ))
-            .await
-            .unwrap();
-    }
+    // The outcome did not go with the panic: nothing is in doubt.
+    assert!(engine.pending().await.unwrap().items.is_empty());
     assert_eq!(run.result::<u32>().await.unwrap(), 1);
     assert_eq!(
         target

@@ -226,7 +226,8 @@ impl Records {
             dir_sync: Site::RecordDirSync,
             remove: Site::RecordRemove,
         };
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+        // The lock of the folder is held: nobody else writes this record.
+        let temporary = path.with_extension("tmp");
         create_dirs(
             disk,
             parent_of(&path),

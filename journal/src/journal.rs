@@ -279,6 +279,8 @@ enum Creation {
 }
 
 fn open(options: &Options, folder: &Path, creation: Creation) -> Result<Journal, OpenError> {
+    // A program that changes its working directory must not lose its journal.
+    let folder = &std::path::absolute(folder).map_err(io_error(folder, "resolving its path"))?;
     if !segment::size_is_valid(options.segment_bytes) {
         return Err(OpenError::Io {
             path: folder.to_owned(),

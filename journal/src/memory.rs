@@ -314,6 +314,11 @@ impl IntentLog for MemoryLog {
         self.epoch
     }
 
+    /// All openings of a journal in memory are within one boot.
+    fn boot_since(&self) -> Epoch {
+        Epoch(1)
+    }
+
     fn append(&self, batch: Batch) -> Append {
         let mut state = self.state();
         if let Some(why) = self.fenced(&state) {

@@ -270,6 +270,10 @@ fn bodies() -> Vec<(&'static str, Body)> {
             "outcome_unknown",
             Body::Outcome(outcome(Outcome::Unknown { why: why() }, None)),
         ),
+        (
+            "outcome_interrupted",
+            Body::Outcome(outcome(Outcome::Interrupted { why: why() }, None)),
+        ),
         ("asking", Body::Asking(attempt())),
         (
             "answered_executed",

@@ -248,3 +248,41 @@ fn an_outside_reader_follows_a_live_writer() {
         assert!(reads > 0);
     });
 }
+
+#[test]
+fn many_open_intents_get_the_room_for_their_endings() {
+    let place = Place::new();
+    let journal = place.open();
+    for number in 0..100 {
+        let path = format!("step/{number}");
+        begin(&journal, vec![intent("r", &path)]).unwrap();
+    }
+    drop(journal);
+    // A hundred endings of 12 KiB each: there are segments enough for them, made ready before.
+    let segments = std::fs::read_dir(place.data().join("journal"))
+        .unwrap()
+        .count() as u64;
+    assert!(segments * SMALL >= 100 * 12 * 1024, "{segments} segments");
+    let journal = place.open();
+    assert_eq!(journal.recovered().open_intents, 100);
+    begin(&journal, vec![intent("r", "one more")]).unwrap();
+    for number in 0..100 {
+        let path = format!("step/{number}");
+        append(&journal, vec![outcome("r", &path, "1".into())]).unwrap();
+    }
+    drop(journal);
+    assert_eq!(place.open().recovered().open_intents, 1);
+}
+
+#[test]
+fn a_relative_folder_stays_the_same_when_the_program_moves() {
+    let place = Place::new();
+    let here = std::env::current_dir().unwrap();
+    let up = "../".repeat(here.components().count());
+    let relative = format!("{up}{}", place.data().strip_prefix("/").unwrap().display());
+    let journal = place.options().open_or_create(&relative).unwrap();
+    assert!(journal.folder().is_absolute());
+    append(&journal, vec![note("r", "x")]).unwrap();
+    drop(journal);
+    assert_eq!(notes(&place.open(), "r"), ["x"]);
+}

@@ -29,8 +29,8 @@ use status::RunStatus;
 
 /// A running engine. Cloning it gives another handle to the same engine.
 ///
-/// When the last handle is dropped, drivers end at their next mail; [`Engine::stop`] ends them in
-/// good order.
+/// Dropping handles stops nothing: runs go on for as long as the runtime does. [`Engine::stop`] ends
+/// them in good order.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use intendant_journal::error::AppendError;
 use intendant_journal::face::{Appended, Batch};
-use intendant_journal::format::entry::{Body, Entry};
+use intendant_journal::format::entry::{Body, Entry, Outcome, Payload};
 
 use super::Kernel;
 use super::permit::{Armed, Permit};
@@ -65,6 +65,58 @@ impl Commit {
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
+}
+
+impl Commit {
+    /// Splits a commit that would not fit in one batch, in order. Entries are only ever parted
+    /// where the bound demands it.
+    pub(crate) fn split(self, bytes_max: usize) -> Vec<Commit> {
+        let mut parts: Vec<Commit> = Vec::new();
+        let mut permits = self.permits.into_iter();
+        let mut room = 0;
+        for entry in self.entries {
+            let bytes = about_bytes(&entry);
+            if parts.is_empty() || bytes > room {
+                parts.push(Commit::default());
+                room = bytes_max;
+            }
+            room = room.saturating_sub(bytes);
+            let part = parts.last_mut().expect("a part was just pushed");
+            if matches!(&entry.body, Body::Action(action) if action.intent.is_some()) {
+                part.permits.extend(permits.next());
+            }
+            part.entries.push(entry);
+        }
+        assert!(permits.next().is_none(), "each permit has its intent");
+        parts
+    }
+}
+
+/// About how many bytes an entry takes in the log.
+fn about_bytes(entry: &Entry) -> usize {
+    let payload = |payload: &Payload| match payload {
+        Payload::Json(text) => text.len(),
+        Payload::Bytes(bytes) => bytes.len(),
+        Payload::JsonBlob(_) | Payload::BytesBlob(_) | Payload::Lost(_) => 40,
+    };
+    let payloads = match &entry.body {
+        Body::Action(action) => action
+            .proposal
+            .as_ref()
+            .map_or(0, |p| payload(&p.arguments)),
+        Body::Outcome(entry) | Body::LateReply(entry) => {
+            entry.log.as_ref().map_or(0, payload)
+                + match &entry.outcome {
+                    Outcome::Succeeded(output) => payload(output),
+                    Outcome::Unusable { raw, .. } => payload(raw),
+                    _ => 0,
+                }
+        }
+        Body::SignalReceived(signal) => payload(&signal.payload),
+        Body::PassStarted(pass) => payload(&pass.input),
+        _ => 0,
+    };
+    payloads + 512
 }
 
 impl Kernel {

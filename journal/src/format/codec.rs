@@ -6,13 +6,17 @@
 use super::entry::Entry;
 
 /// Longest encoded entry, in bytes.
-pub const MAX_BYTES: usize = 16 * 1024 * 1024;
+pub const MAX_BYTES: usize = 8 * 1024 * 1024;
+
+/// bincode counts what it decodes by the size in memory, up to eight times the size on disk
+/// (a number in one byte): whatever was encoded must stay below.
+const DECODED_MAX_BYTES: usize = 8 * MAX_BYTES;
 
 const CONFIG: bincode::config::Configuration<
     bincode::config::LittleEndian,
     bincode::config::Varint,
-    bincode::config::Limit<MAX_BYTES>,
-> = bincode::config::standard().with_limit::<MAX_BYTES>();
+    bincode::config::Limit<DECODED_MAX_BYTES>,
+> = bincode::config::standard().with_limit::<DECODED_MAX_BYTES>();
 
 /// An entry that cannot be encoded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -27,18 +31,27 @@ pub struct NotDecoded(String);
 /// Appends the bytes of an entry to the buffer.
 ///
 /// # Errors
-/// If the entry cannot be encoded. Part of it may be in the buffer then.
+/// If the entry cannot be encoded or is longer than [`MAX_BYTES`]. Part of it may be in the buffer
+/// then.
 pub fn encode(entry: &Entry, buffer: &mut Vec<u8>) -> Result<(), NotEncoded> {
-    bincode::serde::encode_into_std_write(entry, buffer, CONFIG)
-        .map(drop)
-        .map_err(|error| NotEncoded(error.to_string()))
+    let bytes = bincode::serde::encode_into_std_write(entry, buffer, CONFIG)
+        .map_err(|error| NotEncoded(error.to_string()))?;
+    if bytes > MAX_BYTES {
+        return Err(NotEncoded(format!(
+            "it takes {bytes} bytes, at most {MAX_BYTES} are possible; keep long payloads as blobs"
+        )));
+    }
+    Ok(())
 }
 
 /// Reads an entry from exactly these bytes.
 ///
 /// # Errors
-/// If they are no entry, or if bytes are left over.
+/// If they are no entry, if there are more than [`MAX_BYTES`], or if bytes are left over.
 pub fn decode(bytes: &[u8]) -> Result<Entry, NotDecoded> {
+    if bytes.len() > MAX_BYTES {
+        return Err(NotDecoded(format!("{} bytes are too many", bytes.len())));
+    }
     let (entry, read) = bincode::serde::decode_from_slice(bytes, CONFIG)
         .map_err(|error| NotDecoded(error.to_string()))?;
     if read != bytes.len() {
@@ -76,6 +89,41 @@ mod tests {
         }
         bytes.push(0);
         assert!(decode(&bytes).is_err());
+    }
+
+    #[test]
+    fn what_can_be_encoded_can_be_decoded_and_longer_entries_are_refused() {
+        use crate::format::entry::{ActionRef, OperatorNote, Payload, RetryRequested};
+        let decodes = |body| {
+            let mut bytes = Vec::new();
+            let entry = Entry { body, ..entry() };
+            encode(&entry, &mut bytes).map(|()| assert_eq!(decode(&bytes), Ok(entry)))
+        };
+        // Many small parts are what takes most room in memory for its size on disk.
+        let action = ActionRef {
+            path: ScopePath(String::new()),
+            generation: 1,
+        };
+        let retry = |count| {
+            Body::RetryRequested(RetryRequested {
+                actions: vec![action.clone(); count],
+                note: OperatorNote {
+                    who: String::new(),
+                    reason: String::new(),
+                    request: String::new(),
+                },
+            })
+        };
+        assert_eq!(decodes(retry(MAX_BYTES / 2 - 100)), Ok(()));
+        let end = |text| {
+            Body::PassEnded(crate::format::entry::PassEnded {
+                pass: 1,
+                end: crate::format::entry::End::Completed(text),
+            })
+        };
+        let bytes = |count| end(Payload::Bytes(vec![7; count]));
+        assert_eq!(decodes(bytes(MAX_BYTES - 100)), Ok(()));
+        assert!(decodes(bytes(MAX_BYTES + 1)).is_err());
     }
 
     #[test]

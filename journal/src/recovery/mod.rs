@@ -1,7 +1,7 @@
 //! From the bytes of a folder to a log that can be trusted again.
 //!
-//! Order: [`layout`] lists and checks the files, [`scan`] reads them and judges where reading ends
-//! ([`table`]), and only if all of that found no damage does [`repair`] change anything.
+//! Order: `layout` lists and checks the files, `scan` reads them and judges where reading ends
+//! ([`table`]), and only if all of that found no damage does `repair` change anything.
 //!
 //! Invariants:
 //! - On damage no byte is changed.
