@@ -491,11 +491,11 @@ async fn p1_no_effect_before_its_intent_is_durable_and_none_after_a_failed_sync(
     })
     .await
     .unwrap();
-    assert!(target.executions().is_empty());
-    log.release(1);
-    while log.held().is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let held = log.held().remove(0);
+    let has_intent = held
+        .iter()
+        .any(|e| matches!(&e.body, Body::Action(a) if a.intent.is_some()));
+    assert!(has_intent, "start and first intent ride in one batch");
     assert!(target.executions().is_empty(), "handed over is not durable");
     log.release_all();
     starting
@@ -508,11 +508,9 @@ async fn p1_no_effect_before_its_intent_is_durable_and_none_after_a_failed_sync(
     assert_eq!(target.executions().len(), 1);
 
     // A sync fails under the intent: the effect never starts, in any run, and everyone is told.
-    log.fail_append(2, Failure::Unsettled { kept: true });
-    // The start is durable; whether its caller hears of that before the failure is a race.
-    if let Ok(failing) = engine.run("one", "r2", json!({"to": "bob"})).await {
-        assert!(failing.result::<Value>().await.is_err());
-    }
+    log.fail_append(1, Failure::Unsettled { kept: true });
+    let failing = engine.run("one", "r2", json!({"to": "bob"})).await;
+    assert!(matches!(failing, Err(StartRunError::Journal(_))));
     assert!(matches!(
         engine.run("one", "r3", json!({"to": "cid"})).await,
         Err(StartRunError::Journal(_))
