@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use intendant::engine::{StartError, StartRunError};
 use intendant::operator::command::Refusal;
 use intendant_journal::error::{AppendError, Damage, OpenError, ReadError};
-use serde::Serialize;
 
 use crate::job::Problem;
 
@@ -47,20 +46,25 @@ impl From<Exit> for ExitCode {
 }
 
 /// Why a command did not do what was asked.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    #[serde(skip)]
     pub(crate) exit: Exit,
     /// Stable word for programs.
     pub(crate) code: String,
     pub(crate) message: String,
-    pub(crate) path: Option<PathBuf>,
-    pub(crate) segment: Option<u64>,
-    pub(crate) offset: Option<u64>,
+    /// Where, if it is about a file.
+    place: Option<Box<Place>>,
     pub(crate) remedy: String,
     /// Every mistake of a job file.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) problems: Vec<Problem>,
+    problems: Vec<Problem>,
+}
+
+/// A place in the journal's folder.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    path: PathBuf,
+    segment: Option<u64>,
+    offset: Option<u64>,
 }
 
 impl Failure {
@@ -74,9 +78,7 @@ impl Failure {
             exit,
             code: code.to_owned(),
             message: message.into(),
-            path: None,
-            segment: None,
-            offset: None,
+            place: None,
             remedy: remedy.into(),
             problems: Vec::new(),
         }
@@ -116,8 +118,16 @@ impl Failure {
     }
 
     pub(crate) fn at(mut self, path: &Path) -> Self {
-        self.path = Some(path.to_owned());
+        self.place = Some(Box::new(Place {
+            path: path.to_owned(),
+            ..Place::default()
+        }));
         self
+    }
+
+    /// For commands with codes of their own.
+    pub(crate) fn with_exit(self, exit: Exit) -> Self {
+        Self { exit, ..self }
     }
 
     /// As people read it.
@@ -135,7 +145,19 @@ impl Failure {
 
     /// As programs read it.
     pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::json!({ "error": self })
+        let place = self.place.as_deref();
+        let mut error = serde_json::json!({
+            "code": self.code,
+            "message": self.message,
+            "path": place.map(|place| &place.path),
+            "segment": place.and_then(|place| place.segment),
+            "offset": place.and_then(|place| place.offset),
+            "remedy": self.remedy,
+        });
+        if !self.problems.is_empty() {
+            error["problems"] = serde_json::json!(self.problems);
+        }
+        serde_json::json!({ "error": error })
     }
 }
 
@@ -176,9 +198,11 @@ impl From<Damage> for Failure {
             damage.lost
         );
         Self {
-            path: Some(damage.path),
-            segment: damage.segment,
-            offset: Some(damage.offset),
+            place: Some(Box::new(Place {
+                path: damage.path,
+                segment: damage.segment,
+                offset: Some(damage.offset),
+            })),
             ..Self::new(Exit::JournalRefused, "damaged", message, damage.remedy)
         }
     }

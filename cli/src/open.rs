@@ -1,4 +1,8 @@
 //! Opening a journal: the only place of the program that does.
+#![expect(
+    clippy::result_large_err,
+    reason = "the journal's own error; it is made once in a process"
+)]
 
 use std::path::{Path, PathBuf};
 

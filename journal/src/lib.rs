@@ -57,6 +57,7 @@ mod journal;
 pub mod lock;
 #[cfg(feature = "conformance")]
 pub mod memory;
+mod opening;
 mod projection;
 pub mod recovery;
 pub mod scan;

@@ -14,7 +14,8 @@ use crate::error::{OpenError, ReadError};
 use crate::format::entry::{BlobRef, Digest, Epoch, JournalId, Recorded, Sequence};
 use crate::format::named_blobs::named_blobs;
 use crate::identity;
-use crate::journal::{BLOBS, SEGMENTS, find_witness};
+use crate::journal::{BLOBS, SEGMENTS};
+use crate::opening::find_witness;
 use crate::recovery::{self, Begin, Patience, ScanStart, missing, read_layout};
 
 /// What a reading found.

@@ -28,17 +28,10 @@ pub(super) fn run(common: &Common, _: &VerifyArgs) -> Result<Exit, Failure> {
                 | OpenError::Shortened { .. }
                 | OpenError::Read(ReadError::Damaged(_))
         );
-        let failure = Failure::from(error);
-        match altered {
-            true => Failure {
-                exit: Exit::Altered,
-                ..failure
-            },
-            false => Failure {
-                exit: Exit::JournalRefused,
-                ..failure
-            },
-        }
+        Failure::from(error).with_exit(match altered {
+            true => Exit::Altered,
+            false => Exit::JournalRefused,
+        })
     })?;
     let log = &report.log;
     if common.json {

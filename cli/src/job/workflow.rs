@@ -3,7 +3,6 @@
 //! Everything it does follows from the recorded input and from the outcomes in their recorded
 //! order, so a replay does the same.
 
-use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use intendant::workflow::{CallError, Scope, Workflow};
@@ -141,29 +140,27 @@ impl Stage {
 }
 
 /// One item: `None` for arguments if it is not to begin.
-fn call(
+async fn call(
     scope: Scope,
     stage: Arc<Stage>,
     tool: String,
     arguments: Option<Result<Value, Unready>>,
-) -> impl Future<Output = Called> + Send + 'static {
-    async move {
-        let (how, called) = match arguments {
-            None => return Called::NotBegun,
-            Some(Err(Unready::NoOutput { .. })) => (Ended::LeftOut, Called::LeftOut),
-            Some(Err(why)) => (Ended::Failed, Called::Not(why.to_string())),
-            Some(Ok(arguments)) => match scope.call_here_once(&tool, &arguments).await {
-                Ok(output) => (Ended::Done, Called::Done(output)),
-                Err(CallError::Cancelled(_)) => {
-                    *stage.cancelled() = true;
-                    return Called::NotBegun;
-                }
-                Err(error) => (ended(&error), Called::Not(error.to_string())),
-            },
-        };
-        stage.course().ended(how);
-        called
-    }
+) -> Called {
+    let (how, called) = match arguments {
+        None => return Called::NotBegun,
+        Some(Err(Unready::NoOutput { .. })) => (Ended::LeftOut, Called::LeftOut),
+        Some(Err(why)) => (Ended::Failed, Called::Not(why.to_string())),
+        Some(Ok(arguments)) => match scope.call_here_once(&tool, &arguments).await {
+            Ok(output) => (Ended::Done, Called::Done(output)),
+            Err(CallError::Cancelled(_)) => {
+                *stage.cancelled() = true;
+                return Called::NotBegun;
+            }
+            Err(error) => (ended(&error), Called::Not(error.to_string())),
+        },
+    };
+    stage.course().ended(how);
+    called
 }
 
 fn ended(error: &CallError) -> Ended {

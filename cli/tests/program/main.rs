@@ -1,6 +1,8 @@
 //! The program from outside: every command on a live engine and on a stopped journal, its exit
 //! codes and its JSON.
 
+#![allow(clippy::unwrap_used)]
+
 mod approvals;
 mod bad_input;
 mod doubt;

@@ -121,9 +121,9 @@ mod tests {
                 end: crate::format::entry::End::Completed(text),
             })
         };
-        let bytes = |count| end(Payload::Bytes(vec![7; count]));
-        assert_eq!(decodes(bytes(MAX_BYTES - 100)), Ok(()));
-        assert!(decodes(bytes(MAX_BYTES + 1)).is_err());
+        let text = |count| end(Payload::Json("7".repeat(count)));
+        assert_eq!(decodes(text(MAX_BYTES - 100)), Ok(()));
+        assert!(decodes(text(MAX_BYTES + 1)).is_err());
     }
 
     #[test]

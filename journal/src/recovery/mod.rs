@@ -9,9 +9,11 @@
 //!   that its last sync had not happened, or had failed.
 //! - Every step can be cut anywhere and done again.
 
+mod evidence;
 mod layout;
 mod repair;
 mod scan;
+mod step;
 pub mod table;
 mod window;
 

@@ -106,13 +106,15 @@ async fn session(
     let mut signals = StopSignals::new()
         .map_err(|error| Failure::io(Path::new("/proc/self"), "awaiting signals", &error))?;
     let data = common.data.clone();
-    let opening = tokio::task::spawn_blocking(move || open::or_create(&data, creation));
+    let opening = tokio::task::spawn_blocking(move || {
+        open::or_create(&data, creation).map_err(Failure::from)
+    });
     let journal = tokio::select! {
         // Recovery can be cut anywhere.
         exit = signals.next() => std::process::exit(exit as i32),
         opened = opening => opened.map_err(|error| broken(&error.to_string()))?,
     };
-    let journal = match journal.map_err(Failure::from) {
+    let journal = match journal {
         Ok(journal) => Arc::new(journal),
         Err(failure) => {
             if failure.exit == Exit::Storage && common.data.is_dir() {

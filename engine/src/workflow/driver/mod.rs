@@ -131,6 +131,9 @@ pub(crate) struct Driver {
     timers: HashSet<ScopePath>,
     cautious: bool,
     stopping: bool,
+    /// The start of the pass is in the state and still has to be made durable: it rides in the
+    /// first batch.
+    starting: bool,
 }
 
 impl Driver {
@@ -142,8 +145,7 @@ impl Driver {
         mailbox: mpsc::UnboundedReceiver<Mail>,
         post: mpsc::UnboundedSender<Mail>,
     ) -> RunStatus {
-        let begun = Self::begin(&shared, &run, begin).await;
-        let (state, resumed) = match begun {
+        let (state, commit) = match Self::begin(&shared, &run, begin) {
             Ok(begun) => begun,
             Err(stopped) => return stopped.status(),
         };
@@ -157,7 +159,9 @@ impl Driver {
             returned: None,
             mailbox,
             post,
-            commit: Commit::default(),
+            cautious: commit.is_empty(),
+            starting: !commit.is_empty(),
+            commit,
             staged: HashMap::new(),
             deliveries: VecDeque::new(),
             todo: Vec::new(),
@@ -166,7 +170,6 @@ impl Driver {
             asking: HashSet::new(),
             tasks: JoinSet::new(),
             timers: HashSet::new(),
-            cautious: resumed,
             stopping: false,
         };
         match driver.live().await {
@@ -215,20 +218,20 @@ impl Driver {
         self.set_up()?;
         self.replay()?;
         self.take_up()?;
-        self.shared.publish(&self.run, RunStatus::Running);
         loop {
             self.pump()?;
+            // The end rides in the same batch as the last outcome.
+            let end = self.ended();
+            if let Some(end) = &end {
+                let (pass, end) = (self.state.pass.pass, end.clone());
+                self.stage(Body::PassEnded(PassEnded { pass, end }))?;
+            }
             self.flush().await?;
+            if let Some(end) = end {
+                return Ok(RunStatus::Ended(RunEnd::of(&end)));
+            }
             if !self.deliveries.is_empty() || !self.commit.is_empty() {
                 continue;
-            }
-            if let Some(end) = self.ended() {
-                self.stage(Body::PassEnded(PassEnded {
-                    pass: self.state.pass.pass,
-                    end: end.clone(),
-                }))?;
-                self.flush().await?;
-                return Ok(RunStatus::Ended(RunEnd::of(&end)));
             }
             if self.stopping && self.active.is_empty() {
                 return Ok(RunStatus::Stopped);
@@ -458,10 +461,23 @@ impl Driver {
         }
     }
 
-    /// How the pass ends, once the workflow returned and every action has settled.
+    /// How the pass ends, once the workflow returned and every action has settled, with what is
+    /// staged.
     fn ended(&self) -> Option<End> {
         let returned = self.returned.as_ref()?;
-        if self.stopping || self.state.unsettled().next().is_some() || !self.active.is_empty() {
+        if self.stopping || !self.active.is_empty() || !self.deliveries.is_empty() {
+            return None;
+        }
+        let staged = |of: &ActionRef| self.staged.get(&of.path).filter(|staged| staged.of == *of);
+        let open = self
+            .state
+            .unsettled()
+            .any(|action| staged(&action.of).is_none())
+            || self
+                .staged
+                .values()
+                .any(|staged| staged.life.settled().is_none());
+        if open {
             return None;
         }
         if let Some(note) = &self.state.cancelled {

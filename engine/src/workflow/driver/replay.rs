@@ -12,7 +12,9 @@ use crate::kernel::{Commit, panic_text};
 use crate::run::state::RunState;
 use crate::run::trace::Trace;
 use crate::workflow::board::Known;
-use intendant_journal::format::entry::{AttemptRef, Body, Entry, Outcome, OutcomeEntry, Recorded};
+use intendant_journal::format::entry::{
+    AttemptRef, Body, Entry, Outcome, OutcomeEntry, Recorded, Sequence,
+};
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,45 +22,37 @@ use std::sync::Arc;
 use super::{Begin, Driver, Stopped, cancel_words};
 
 impl Driver {
-    /// Makes the start of a pass durable, or takes over what an earlier opening left.
-    pub(super) async fn begin(
+    /// The state to begin with. A new pass's start is staged, and rides in the first batch.
+    pub(super) fn begin(
         shared: &Arc<Shared>,
         run: &Arc<str>,
         begin: Begin,
-    ) -> Result<(RunState, bool), Stopped> {
+    ) -> Result<(RunState, Commit), Stopped> {
         let (known, pass) = match begin {
-            Begin::Resume(state) => return Ok((*state, true)),
+            Begin::Resume(state) => return Ok((*state, Commit::default())),
             Begin::Pass { known, pass } => (known, pass),
         };
         let at = shared.clock.now();
+        let body = Body::PassStarted(*pass);
         let entry = Entry {
             at,
             run: Some(run.to_string()),
-            body: Body::PassStarted(*pass),
+            body,
         };
         let mut commit = Commit::default();
         commit.fact(entry.clone());
-        let (appended, _) = shared
-            .kernel
-            .commit(commit)
-            .await
-            .map_err(Stopped::Journal)?;
+        // Its sequence is known once it is durable.
         let recorded = Recorded {
-            sequence: appended.first,
+            sequence: Sequence(0),
             epoch: shared.log.epoch(),
             entry,
         };
-        let state = match known {
-            None => RunState::begin(run, &recorded)
-                .map_err(|misfit| Stopped::Halt(Halt::Broken(misfit.to_string())))?,
-            Some(mut state) => {
-                state
-                    .apply(&recorded)
-                    .map_err(|misfit| Stopped::Halt(Halt::Broken(misfit.to_string())))?;
-                *state
-            }
+        let begun = match known {
+            None => RunState::begin(run, &recorded),
+            Some(mut state) => state.apply(&recorded).map(|()| *state),
         };
-        Ok((state, false))
+        let state = begun.map_err(|misfit| Stopped::Halt(Halt::Broken(misfit.to_string())))?;
+        Ok((state, commit))
     }
 
     /// Prepares the board with what is known, and makes the workflow's future.

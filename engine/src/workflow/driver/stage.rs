@@ -267,7 +267,11 @@ impl Driver {
 
     pub(super) fn apply(&mut self, entries: Vec<Entry>, first: Sequence) -> Result<(), Stopped> {
         let epoch = self.shared.log.epoch();
-        for (index, entry) in entries.into_iter().enumerate() {
+        let begun = usize::from(std::mem::take(&mut self.starting));
+        if begun > 0 {
+            self.state.last = first;
+        }
+        for (index, entry) in entries.into_iter().enumerate().skip(begun) {
             let sequence = Sequence(first.0 + index as u64);
             self.state
                 .apply(&Recorded {

@@ -1,0 +1,484 @@
+//! Opening a journal: whether the folder may be entered, what its log holds, and starting the
+//! threads once everything that was read is durable.
+
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::blobs::Blobs;
+use crate::clocks::Clocks;
+use crate::disk::{Access, Disk, Kind, Site, create_dirs};
+use crate::error::{AppendError, OpenError};
+use crate::face::Batch;
+use crate::format::entry::{Body, Entry, Epoch, JournalId, Moment, Opened, Recorded, Sequence};
+use crate::format::frame::Home;
+use crate::format::segment::{self, PAGE_BYTES};
+use crate::identity::{self, Records};
+use crate::journal::{BLOBS, Journal, Options, Recovered, SEGMENTS};
+use crate::lock::Held;
+use crate::projection::{self, Projection};
+use crate::recovery::{
+    Begin, Layout, Patience, Repaired, Scan, ScanStart, Witness, discard_spares, io_error, missing,
+    read_layout, repair, scan,
+};
+use crate::segments::{Spare, Supply, SupplyStart};
+use crate::writer::space::{Change, OpenIntents, inline_max_bytes};
+use crate::writer::{Active, Follower, MARK, Mark, Writer, WriterStart, read_mark};
+
+/// Hands what became durable to the projection.
+struct Feed(Arc<Projection>);
+
+impl Follower for Feed {
+    fn durable(&self, entries: Vec<Recorded>) {
+        self.0.feed(entries);
+    }
+}
+
+/// Whether a journal may be created.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Creation {
+    Never,
+    Allowed,
+}
+
+/// Opens the journal in a folder, or creates one if that is allowed.
+pub(crate) fn open(
+    options: &Options,
+    folder: &Path,
+    creation: Creation,
+) -> Result<Journal, OpenError> {
+    // A program that changes its working directory must not lose its journal.
+    let folder = &std::path::absolute(folder).map_err(io_error(folder, "resolving its path"))?;
+    if !segment::size_is_valid(options.segment_bytes) {
+        return Err(OpenError::Io {
+            path: folder.to_owned(),
+            doing: "choosing the size of segments".into(),
+            source: std::io::Error::new(
+                std::io::ErrorKind::InvalidInput,
+                format!(
+                    "{} bytes; it must be a multiple of {PAGE_BYTES} from {} to {}",
+                    options.segment_bytes,
+                    segment::MIN_BYTES,
+                    segment::MAX_BYTES
+                ),
+            ),
+        });
+    }
+    let disk = &*options.disk;
+    let door = Door::new(options, folder, creation)?;
+    door.may_enter()?;
+    create_dirs(disk, folder, Site::FolderCreate, Site::FolderSync)
+        .map_err(io_error(folder, "creating it"))?;
+    let lock = Held::take(disk, folder)?;
+    match judge(options, &door) {
+        Ok((id, created, opening)) => start(options, &door, lock, id, created, opening),
+        Err(error) => {
+            lock.give_back();
+            Err(error)
+        }
+    }
+}
+
+/// Under the lock: which journal it is, and what its log holds. Changes nothing if there is damage.
+fn judge<'a>(
+    options: &Options,
+    door: &Door<'a>,
+) -> Result<(JournalId, bool, Opening<'a>), OpenError> {
+    // Asked again under the lock: another process may have created the journal in between.
+    let (id, created) = match door.may_enter()? {
+        Some(id) => (id, false),
+        None => {
+            let id = JournalId(*uuid::Uuid::new_v4().as_bytes());
+            identity::write(door.disk, door.folder, id)?;
+            (id, true)
+        }
+    };
+    let opening = Opening::begin(options, door.folder, id, door.recorded == Some(id))?;
+    Ok((id, created, opening))
+}
+
+/// Starts the threads and records the opening.
+fn start(
+    options: &Options,
+    door: &Door<'_>,
+    mut lock: Held,
+    id: JournalId,
+    created: bool,
+    opening: Opening<'_>,
+) -> Result<Journal, OpenError> {
+    let folder = door.folder;
+    let epoch = Epoch(opening.scan.epoch.0.checked_add(1).ok_or_else(|| {
+        io_error(folder, "raising the epoch")(std::io::Error::other("there is no higher one"))
+    })?);
+    let (writer, projection, clocks, mut recovered) = opening.finish(options, epoch)?;
+    recovered.created = created;
+
+    block_on(writer.append(Batch {
+        entries: vec![opened_entry(&options.program)],
+        starts_effects: false,
+    }))?;
+    if door.recorded != Some(id) {
+        door.records.write(door.disk, &door.known_path, id)?;
+    }
+    lock.set_epoch(epoch)
+        .map_err(io_error(lock.path(), "writing the epoch"))?;
+    tracing::info!(journal = %id, %epoch, end = %recovered.end, "journal open");
+    Ok(Journal {
+        writer,
+        projection,
+        blobs: Blobs::new(Arc::clone(&options.disk), folder.join(BLOBS)),
+        id,
+        epoch,
+        folder: folder.to_owned(),
+        inline_max: inline_max_bytes(options.segment_bytes),
+        clocks,
+        recovered,
+        lock: Mutex::new(lock),
+    })
+}
+
+/// Whether the folder may be entered: what it holds against what is recorded outside.
+struct Door<'a> {
+    disk: &'a dyn Disk,
+    folder: &'a Path,
+    creation: Creation,
+    new_journal: bool,
+    records: Records,
+    known_path: PathBuf,
+    recorded: Option<JournalId>,
+}
+
+impl<'a> Door<'a> {
+    fn new(options: &'a Options, folder: &'a Path, creation: Creation) -> Result<Self, OpenError> {
+        let disk = &*options.disk;
+        let records = Records::new(options.state_home.clone());
+        let known_path = Records::known_path(disk, folder)?;
+        let recorded = records.read(disk, &known_path)?;
+        Ok(Self {
+            disk,
+            folder,
+            creation,
+            new_journal: options.new_journal,
+            records,
+            known_path,
+            recorded,
+        })
+    }
+
+    /// The journal that is there, `None` if one is to be created, or why not.
+    fn may_enter(&self) -> Result<Option<JournalId>, OpenError> {
+        let path = self.folder.to_owned();
+        let there = match identity::folder_kind(self.disk, self.folder)? {
+            None => None,
+            Some(Kind::Folder) => identity::read(self.disk, self.folder)?,
+            Some(_) => {
+                let what = "it is not a folder".into();
+                return Err(OpenError::Foreign { path, what });
+            }
+        };
+        let recorded = self.recorded.filter(|_| !self.new_journal);
+        match (there, recorded) {
+            (Some(id), Some(recorded)) if id != recorded => Err(OpenError::Gone {
+                path,
+                id: recorded.to_string(),
+            }),
+            (Some(id), _) => Ok(Some(id)),
+            (None, Some(recorded)) => Err(OpenError::Gone {
+                path,
+                id: recorded.to_string(),
+            }),
+            (None, None) => {
+                let exists = identity::folder_kind(self.disk, self.folder)?.is_some();
+                if exists && !identity::is_empty(self.disk, self.folder)? {
+                    let what = "it has no file IDENTITY and is not empty".into();
+                    return Err(OpenError::Foreign { path, what });
+                }
+                match self.creation {
+                    Creation::Allowed => Ok(None),
+                    Creation::Never => Err(OpenError::Missing { path }),
+                }
+            }
+        }
+    }
+}
+
+/// A journal whose log has been read and repaired.
+struct Opening<'a> {
+    folder: &'a Path,
+    segments: PathBuf,
+    id: JournalId,
+    layout: Layout,
+    scan: Scan,
+    open: OpenIntents,
+    clocks: Clocks,
+    repaired: Repaired,
+    projection: projection::Opening,
+}
+
+impl<'a> Opening<'a> {
+    /// Reads and judges the log; changes it only if there is no damage.
+    fn begin(
+        options: &Options,
+        folder: &'a Path,
+        id: JournalId,
+        recorded: bool,
+    ) -> Result<Self, OpenError> {
+        let disk = &*options.disk;
+        let segments = folder.join(SEGMENTS);
+        let layout = read_layout(disk, &segments, id)?;
+        let witness = find_witness(disk, folder, id, recorded)?;
+        if layout.segments.is_empty() && witness.is_some() {
+            return Err(missing(&segments, 1).into());
+        }
+        let mut open = OpenIntents::default();
+        let mut clocks = Clocks::new(Clocks::boot_id());
+        let scan = scan(
+            &ScanStart {
+                disk,
+                folder,
+                journal: id,
+                layout: &layout,
+                witness,
+                patience: Patience::Owner,
+                from: Begin::of(id),
+            },
+            &mut |_, recorded| {
+                clocks.see(&recorded);
+                if let Some(change) = Change::of(&recorded.entry) {
+                    open.apply(change);
+                }
+            },
+        )?;
+        // The projection is opened only now: opening it may change its file.
+        let projection = Projection::open(Arc::clone(&options.disk), folder, id)?;
+        let applied = Witness {
+            name: "the projection",
+            durable: projection.applied,
+        };
+        scan.check(&applied, folder)?;
+
+        create_dirs(
+            disk,
+            &segments,
+            Site::SegmentsDirCreate,
+            Site::SegmentsDirSync,
+        )
+        .map_err(io_error(&segments, "creating it"))?;
+        let repaired = repair(disk, &segments, &layout, scan.tail)?;
+        if let Some((path, at)) = &repaired.cut_at {
+            tracing::warn!(
+                path = %path.display(), at, bytes = repaired.cut_bytes,
+                "a torn end of the log was cut; what it held had never been acknowledged"
+            );
+        }
+        Ok(Self {
+            folder,
+            segments,
+            id,
+            layout,
+            scan,
+            open,
+            clocks,
+            repaired,
+            projection,
+        })
+    }
+
+    /// Brings the projection up to the log's end and starts the writer.
+    fn finish(
+        self,
+        options: &Options,
+        epoch: Epoch,
+    ) -> Result<(Writer, Arc<Projection>, Clocks, Recovered), OpenError> {
+        let disk = &options.disk;
+        let projected = self.project(&**disk)?;
+        let used = self.scan.tail.map_or(0, |tail| tail.index + 1);
+        let count = discard_spares(
+            &**disk,
+            &self.segments,
+            &self.layout,
+            used,
+            options.segment_bytes,
+        )?;
+        let open_file = |index: usize| {
+            let found = &self.layout.segments[index];
+            disk.open(&found.path, Access::ReadWrite)
+                .map_err(io_error(&found.path, "opening it"))
+        };
+        let mut spares = Vec::new();
+        for index in used..count {
+            let found = &self.layout.segments[index];
+            spares.push(Spare {
+                number: found.number,
+                bytes: found.bytes,
+                file: open_file(index)?,
+            });
+        }
+        let mark_path = self.folder.join(MARK);
+        let mark =
+            Mark::open(&**disk, &mark_path, self.id).map_err(io_error(&mark_path, "opening it"))?;
+        let supply = Supply::start(SupplyStart {
+            disk: Arc::clone(disk),
+            folder: self.segments.clone(),
+            journal: self.id,
+            segment_bytes: options.segment_bytes,
+            spares,
+            next: count as u64 + 1,
+        })
+        .map_err(io_error(&self.segments, "starting the segments' thread"))?;
+        let active = match self.scan.tail {
+            Some(tail) => {
+                let found = &self.layout.segments[tail.index];
+                Active {
+                    file: open_file(tail.index)?,
+                    home: Home::new(self.id, found.number),
+                    position: tail.end.next_multiple_of(PAGE_BYTES as u64),
+                    end: found.bytes,
+                    fresh: false,
+                }
+            }
+            None => {
+                let spare = supply.take().map_err(AppendError::from)?;
+                Active::of(spare, self.id)
+            }
+        };
+        let projection = Arc::new(self.projection.projection);
+        let recovered = Recovered {
+            created: false,
+            end: self.scan.end,
+            open_intents: self.open.count(),
+            cut_bytes: self.repaired.cut_bytes,
+            cut_at: self.repaired.cut_at,
+            filled_bytes: self.repaired.filled_bytes,
+            rewritten_bytes: self.repaired.rewritten_bytes,
+            projected,
+            set_aside: self.projection.set_aside.map(|it| (it.path, it.why)),
+        };
+        let writer = Writer::start(WriterStart {
+            journal: self.id,
+            epoch,
+            segment_bytes: options.segment_bytes,
+            active,
+            supply,
+            mark,
+            durable: self.scan.end,
+            chain: self.scan.chain,
+            open: self.open,
+            follower: Arc::new(Feed(Arc::clone(&projection))),
+        })
+        .map_err(io_error(self.folder, "starting the writer's thread"))?;
+        Ok((writer, projection, self.clocks, recovered))
+    }
+
+    /// Feeds the projection what it does not have yet; returns how much that was.
+    fn project(&self, disk: &dyn Disk) -> Result<u64, OpenError> {
+        const PIECE: usize = 1024;
+        const AHEAD: u64 = 64 * 1024;
+        let applied = self.projection.applied;
+        if applied >= self.scan.end {
+            return Ok(0);
+        }
+        let projection = &self.projection.projection;
+        let begins = self.scan.begins.iter();
+        let from = begins
+            .copied()
+            .rfind(|begin| begin.first.0 <= applied.0 + 1)
+            .unwrap_or_else(|| Begin::of(self.id));
+        let mut piece = Vec::with_capacity(PIECE);
+        scan(
+            &ScanStart {
+                disk,
+                folder: self.folder,
+                journal: self.id,
+                layout: &self.layout,
+                witness: None,
+                patience: Patience::Owner,
+                from,
+            },
+            &mut |_, recorded| {
+                if recorded.sequence <= applied {
+                    return;
+                }
+                piece.push(recorded);
+                if piece.len() == PIECE {
+                    projection.feed(std::mem::replace(&mut piece, Vec::with_capacity(PIECE)));
+                    projection.wait_for_backlog(AHEAD);
+                }
+            },
+        )?;
+        projection.feed(piece);
+        Ok(self.scan.end.0 - applied.0)
+    }
+}
+
+/// What the mark, or else the record outside, says had been durable.
+pub(crate) fn find_witness(
+    disk: &dyn Disk,
+    folder: &Path,
+    id: JournalId,
+    recorded: bool,
+) -> Result<Option<Witness>, OpenError> {
+    let path = folder.join(MARK);
+    let mark = read_mark(disk, &path, id).map_err(io_error(&path, "reading it"))?;
+    Ok(match mark {
+        Some(durable) => Some(Witness {
+            name: "the mark",
+            durable,
+        }),
+        // It is written when the first entry is durable.
+        None if recorded => Some(Witness {
+            name: "the record outside the folder",
+            durable: Sequence(1),
+        }),
+        None => None,
+    })
+}
+
+fn opened_entry(program: &str) -> Entry {
+    Entry {
+        at: now(),
+        run: None,
+        body: Body::Opened(Opened {
+            pid: std::process::id(),
+            boot_id: Clocks::boot_id(),
+            program: program.to_owned(),
+        }),
+    }
+}
+
+fn now() -> Moment {
+    let wall = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| {
+            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        });
+    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(boot.tv_sec).unwrap_or(0);
+    let millis = u64::try_from(boot.tv_nsec / 1_000_000).unwrap_or(0);
+    Moment {
+        wall_ms: wall,
+        boot_ms: seconds * 1000 + millis,
+    }
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future on this thread, whether or not a runtime is near.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
