@@ -479,6 +479,7 @@ impl RunState {
         };
         let action = &mut self.actions[position];
         let was_settled = action.life.settled().is_some();
+        let rested = action.life.rests();
         let before = action.life.state_name();
         action.life = action
             .life
@@ -497,6 +498,10 @@ impl RunState {
         if !was_settled && action.life.settled().is_some() {
             action.settled_at = Some(sequence);
             self.push_trace(Trace::CallSettled(of.path.clone()));
+        } else if action.life.rests() != rested {
+            let rests = !rested;
+            let path = of.path.clone();
+            self.push_trace(Trace::CallRests { path, rests });
         }
         Ok(())
     }

@@ -10,6 +10,13 @@ pub enum Trace {
     Command(Command),
     /// The result of the call at this place was delivered.
     CallSettled(ScopePath),
+    /// The call at this place waits for a person (or no longer does): branches beside it go on.
+    CallRests {
+        /// Its place.
+        path: ScopePath,
+        /// Whether it rests from here on.
+        rests: bool,
+    },
     /// The timer at this place fired.
     TimerFired(ScopePath),
     /// A signal arrived: it goes to the earliest wait for its name, or is kept for the next one.

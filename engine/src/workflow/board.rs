@@ -7,7 +7,7 @@
 //! - A place is used once in a pass.
 //! - Nothing here writes, calls or waits.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -58,7 +58,9 @@ pub(crate) struct Inner {
     results: HashMap<ScopePath, CallResult>,
     wakers: HashMap<ScopePath, Waker>,
     /// Places whose operation waits for a delivery.
-    waiting: HashSet<ScopePath>,
+    waiting: BTreeSet<ScopePath>,
+    /// Those of them that only a person can move.
+    resting: HashSet<ScopePath>,
     used: HashSet<ScopePath>,
     pub(crate) known: HashMap<ScopePath, Known>,
     /// Places of calls recorded in this pass.
@@ -244,6 +246,33 @@ impl Board {
         self.lock().deliver(path, result);
     }
 
+    /// The call at a place rests from here on, or no longer does.
+    pub(crate) fn rest(&self, path: &ScopePath, rests: bool) {
+        let mut inner = self.lock();
+        if rests {
+            inner.resting.insert(path.clone());
+        } else {
+            inner.resting.remove(path);
+        }
+        // The branch that waits there is looked at anew.
+        if let Some(waker) = inner.wakers.get(path) {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// True if something waits at or under a place, and all of it rests.
+    pub(crate) fn rests(&self, path: &str) -> bool {
+        let inner = self.lock();
+        let under = format!("{path}/");
+        let own = ScopePath(path.to_owned());
+        let below = inner
+            .waiting
+            .range(ScopePath(under.clone())..)
+            .take_while(|waiting| waiting.0.starts_with(&under));
+        let mut waiting = inner.waiting.get(&own).into_iter().chain(below).peekable();
+        waiting.peek().is_some() && waiting.all(|path| inner.resting.contains(path))
+    }
+
     /// A signal arrived: the earliest wait for its name gets it, or it is kept for the next one.
     pub(crate) fn signal_arrived(&self, name: &str, payload: Arc<str>) {
         let mut inner = self.lock();
@@ -299,6 +328,7 @@ impl Inner {
 
     fn deliver(&mut self, path: &ScopePath, result: CallResult) {
         self.waiting.remove(path);
+        self.resting.remove(path);
         self.timers.remove(path);
         self.results.insert(path.clone(), result);
         if let Some(waker) = self.wakers.remove(path) {

@@ -232,9 +232,9 @@ impl Scope {
     {
         let branches = items.into_iter().map(|(key, item)| {
             let child = self.child(&segment(&key));
-            branch(child, item)
+            (child.path.clone(), branch(child, item))
         });
-        Each::new(limit.max(1), branches).await
+        Each::new(limit.max(1), self.board.clone(), branches).await
     }
 
     fn child(&self, name: &str) -> Scope {

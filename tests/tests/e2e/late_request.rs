@@ -127,12 +127,13 @@ fn fault_d1_p3_an_answer_without_closure_parks_and_the_late_request_is_the_one_e
         assert_eq!(held.stub.effects().len(), 1, "{question:?}");
         assert_eq!(held.stub.requests_of("call").len(), 1, "{question:?}");
 
-        // Asked again by a person, the reconciler sees it.
+        // A person finds it at the target and says so.
         let pending = Program::new(&scene).arg("pending").run().expect(0).json();
         let intent = pending["items"][0]["intent"].as_str().unwrap().to_owned();
+        let found = held.stub.effects()[0].output.to_string();
         let _ = Program::new(&scene)
-            .arg("reconcile")
-            .arg(intent)
+            .args(["resolve", &intent, "--executed", "--output", &found])
+            .args(["--reason", "found at the target"])
             .run()
             .expect(0);
         let done = Program::new(&scene)
@@ -141,7 +142,7 @@ fn fault_d1_p3_an_answer_without_closure_parks_and_the_late_request_is_the_one_e
             .run()
             .expect(0)
             .json();
-        assert_eq!(done["actions"]["reconciled"], 1, "{question:?}");
+        assert_eq!(done["actions"]["done"], 1, "{question:?}");
         assert_eq!(held.stub.effects().len(), 1, "{question:?}");
     }
 }

@@ -152,6 +152,11 @@ impl Life {
         self.approved
     }
 
+    /// True if it is parked: only a person can move it, and nothing beside it waits for that.
+    pub(crate) fn rests(&self) -> bool {
+        matches!(self.state, State::Parked { .. })
+    }
+
     /// How it ended, if it did.
     pub fn settled(&self) -> Option<&Settled> {
         match &self.state {

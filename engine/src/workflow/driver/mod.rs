@@ -95,6 +95,7 @@ enum Stopped {
 /// Something to be delivered to the workflow, in the order of the entries that caused it.
 enum Delivery {
     Call(ScopePath),
+    Rests { path: ScopePath, rests: bool },
     Timer(ScopePath),
     Signal(String, Arc<str>),
     Cancel(String),
@@ -287,6 +288,7 @@ impl Driver {
                     let result = self.settled_result(&path)?;
                     self.board.deliver(&path, result);
                 }
+                Delivery::Rests { path, rests } => self.board.rest(&path, rests),
                 Delivery::Timer(path) => self.board.deliver(&path, Ok("null".into())),
                 Delivery::Signal(name, payload) => self.board.signal_arrived(&name, payload),
                 Delivery::Cancel(why) => self.board.cancel(&why),

@@ -158,6 +158,10 @@ impl Driver {
                     self.board.deliver(&path, result);
                     self.poll()?;
                 }
+                Trace::CallRests { path, rests } => {
+                    self.board.rest(&path, rests);
+                    self.poll()?;
+                }
                 Trace::TimerFired(path) => {
                     self.board.deliver(&path, Ok("null".into()));
                     self.poll()?;

@@ -153,9 +153,14 @@ impl Driver {
             let epoch = self.shared.log.epoch();
             let staged = self.staged_mut(&of);
             let was_settled = staged.life.settled().is_some();
+            let rested = staged.life.rests();
             staged.life = staged.life.apply(&fact, at, epoch).map_err(broken)?;
+            let rests = staged.life.rests();
             if !was_settled && staged.life.settled().is_some() {
                 self.deliveries.push_back(Delivery::Call(of.path));
+            } else if rests != rested {
+                let path = of.path;
+                self.deliveries.push_back(Delivery::Rests { path, rests });
             }
         }
         match &fact {
