@@ -9,7 +9,7 @@ use intendant_tests::program::Program;
 use intendant_tests::scene::Scene;
 
 #[test]
-fn p2_p3_opaque_payouts_park_and_none_is_doubled_until_a_person_resolves_each() {
+fn p2_p3_p9_opaque_payouts_park_and_none_is_doubled_until_a_person_resolves_each() {
     let mut moments = Moments::new(0x5eed_0002);
     let scene = Scene::new(
         "payouts-opaque",
