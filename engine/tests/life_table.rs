@@ -2,6 +2,7 @@
 //!
 //! A row is a state, a column an event; a cell is the state after it, `·` where the state stays,
 //! `✗` where the event does not fit and nothing may be written.
+#![allow(clippy::unwrap_used)]
 
 use intendant::action::doubt::{AskRule, Surroundings};
 use intendant::action::life::{Event, Life, Next, attempt_of};

@@ -1,4 +1,5 @@
 //! Trials (TRIALS.md) and faults (FAULTS.md) at the level of the engine.
+#![allow(clippy::unwrap_used)]
 
 mod scripted;
 
