@@ -205,8 +205,11 @@ fn event(name: &str, n: u32, class: RecoveryClass) -> Event {
     }
 }
 
+/// A state's name in the table, the tool's class, and the events that lead to it.
+type Row = (&'static str, RecoveryClass, &'static [(&'static str, u32)]);
+
 /// Each row's state: its name in the table, the tool's class, and the events that lead to it.
-const STATES: [(&str, RecoveryClass, &[(&str, u32)]); 17] = {
+const STATES: [Row; 17] = {
     use RecoveryClass::{Idempotent, Opaque, ReadOnly, Reconcilable};
     const WINDOW: RecoveryClass = Idempotent { window_ms: HOUR_MS };
     [
