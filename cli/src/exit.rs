@@ -273,10 +273,11 @@ impl From<AppendError> for Failure {
                 "no_space",
                 "free space, then start again: a restart is safe",
             ),
+            // It comes from a run that has begun, so it is no bad usage.
             AppendError::TooLarge { .. } => (
-                Exit::Usage,
+                Exit::Storage,
                 "too_large",
-                "make it smaller, or start a journal with larger segments",
+                "start again with larger segments (--segment-bytes): a restart is safe",
             ),
             AppendError::Refused { .. } => (
                 Exit::Storage,
@@ -409,6 +410,11 @@ mod tests {
                 OpenError::Append(AppendError::NoSpace { why: "full".into() }),
                 6,
                 "no_space",
+            ),
+            (
+                OpenError::Append(AppendError::TooLarge { bytes: 2, max: 1 }),
+                6,
+                "too_large",
             ),
             (
                 OpenError::Io {

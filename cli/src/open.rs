@@ -14,7 +14,7 @@ use intendant_journal::{Journal, Options};
 use intendant_journal::error::OpenError;
 use intendant_journal::format::entry::Recorded;
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 
 /// Name and version of this program, recorded with every opening.
 const PROGRAM: &str = concat!("intendant ", env!("CARGO_PKG_VERSION"));
@@ -68,4 +68,18 @@ pub(crate) fn attempts(data: &Path) -> PathBuf {
 /// Where the reason of the last failure of the storage is kept, for those who look later.
 pub(crate) fn last_failure(data: &Path) -> PathBuf {
     data.join("last-failure")
+}
+
+/// Leaves the reason of a failed storage for those who look later; of any other failure nothing.
+/// On a failing disk that may fail too.
+pub(crate) fn leave_word(data: &Path, failure: &Failure) {
+    if failure.exit != Exit::Storage || !data.is_dir() {
+        return;
+    }
+    let at = jiff::Timestamp::now();
+    let word = format!(
+        "at {at:.0} the journal's storage failed: {}\n",
+        failure.message
+    );
+    let _ = std::fs::write(last_failure(data), word);
 }

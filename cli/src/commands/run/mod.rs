@@ -82,11 +82,10 @@ pub(super) fn run(common: &Common, args: RunArgs) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::io(Path::new("/proc/self"), "starting a runtime", &error))?;
-    let summary = runtime.block_on(session(common, creation, run, loaded))?;
-    if let RunStatus::JournalFailed(error) = &summary.status {
-        leave_word(&common.data, &error.to_string());
-    }
-    let exit = summary.exit()?;
+    let ended = runtime
+        .block_on(session(common, creation, run, loaded))
+        .and_then(|summary| Ok((summary.exit()?, summary)));
+    let (exit, summary) = ended.inspect_err(|failure| open::leave_word(&common.data, failure))?;
     if common.json {
         print::json(&summary.json());
     } else {
@@ -114,15 +113,7 @@ async fn session(
         exit = signals.next() => std::process::exit(exit as i32),
         opened = opening => opened.map_err(|error| broken(&error.to_string()))?,
     };
-    let journal = match journal {
-        Ok(journal) => Arc::new(journal),
-        Err(failure) => {
-            if failure.exit == Exit::Storage && common.data.is_dir() {
-                leave_word(&common.data, &failure.message);
-            }
-            return Err(failure);
-        }
-    };
+    let journal = Arc::new(journal?);
     // What failed before did not fail now.
     let _ = std::fs::remove_file(open::last_failure(&common.data));
     told(&journal);
@@ -349,11 +340,4 @@ fn broken(why: &str) -> Failure {
         why,
         "keep the folder and report it; see intendant verify",
     )
-}
-
-/// Leaves the reason of a failure for `pending` and `doctor`. On a failing disk that may fail too.
-fn leave_word(data: &Path, why: &str) {
-    let at = jiff::Timestamp::now();
-    let word = format!("at {at:.0} the journal's storage failed: {why}\n");
-    let _ = std::fs::write(open::last_failure(data), word);
 }
