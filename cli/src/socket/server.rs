@@ -160,7 +160,11 @@ async fn answer(engine: &Engine, ask: Ask, uid: u32) -> Result<Value, Refusal> {
             "disabled": engine.log().disabled(),
             "driving": engine.driving(),
         })),
-        Ask::Pending => value(&engine.pending().await.map_err(unreadable)?),
+        Ask::Pending => {
+            let mut pending = engine.pending().await.map_err(unreadable)?;
+            view::add_keys(&mut pending.items, engine.log().id());
+            value(&pending)
+        }
         Ask::Runs => value(&engine.runs().await.map_err(unreadable)?),
         Ask::Show { run } => value(&engine.show(&run).await.map_err(unreadable)?),
         Ask::Change {

@@ -15,7 +15,18 @@ const A: &str = "pay/pay/a#1";
 fn what_ran_when_the_engine_was_killed_is_in_doubt_while_stopped() {
     let world = cut(RECONCILABLE);
     assert_eq!(world.state(A), "in_doubt");
+    let shown = world.json(&["show", A]).ends(0).json();
+    assert_eq!(shown["state"], "in doubt", "as pending says");
+    let run = world.json(&["show", "pay"]).ends(0).json();
+    let runs = world.json(&["runs"]).ends(0).json();
+    for counts in [&run["actions"], &runs["runs"][0]["actions"]] {
+        assert_eq!(
+            (&counts["in_doubt"], &counts["running"]),
+            (&1.into(), &0.into())
+        );
+    }
     let explained = world.json(&["explain", A]).ends(0).json();
+    assert_eq!(explained["state"], "in doubt");
     let words = explained["explain"].as_str().unwrap();
     assert!(words.contains("its reconciler is asked"), "{words}");
     world.let_go("a");

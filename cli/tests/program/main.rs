@@ -8,5 +8,6 @@ mod bad_input;
 mod doubt;
 mod going_on;
 mod live;
+mod pending;
 mod stopped;
 mod world;
