@@ -221,9 +221,19 @@ impl From<OpenError> for Failure {
             OpenError::Newer { ref path, .. } => {
                 told(Exit::JournalRefused, "newer", &error).at(path)
             }
-            OpenError::Shortened { ref path, .. } => {
-                told(Exit::JournalRefused, "shortened", &error).at(path)
-            }
+            OpenError::Shortened {
+                ref path,
+                segment,
+                offset,
+                ..
+            } => Self {
+                place: Some(Box::new(Place {
+                    path: path.clone(),
+                    segment,
+                    offset: segment.map(|_| offset),
+                })),
+                ..told(Exit::JournalRefused, "shortened", &error)
+            },
             OpenError::Owned { ref path, pid, .. } => {
                 let owner = match pid {
                     0 => "a process that is just starting".to_owned(),
@@ -389,6 +399,8 @@ mod tests {
             (
                 OpenError::Shortened {
                     path: path.clone(),
+                    segment: Some(1),
+                    offset: 4096,
                     end: Sequence(1),
                     durable: Sequence(3),
                     witness: "the mark".into(),

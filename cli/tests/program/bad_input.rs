@@ -160,6 +160,29 @@ fn damage_names_segment_and_offset_and_no_byte_is_changed() {
 }
 
 #[test]
+fn a_log_that_ends_too_early_names_segment_and_offset() {
+    let world = World::new(RECONCILABLE, &[("a", 1)]);
+    world.run().ends(0);
+    let segment = first_segment(&world.data());
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[3 * 4096..].fill(0);
+    std::fs::write(&segment, &bytes).unwrap();
+    for (args, code) in [
+        (&["run", "job.toml"][..], 4),
+        (&["pending"], 4),
+        (&["verify"], 10),
+    ] {
+        let error = &world.json(args).ends(code).json()["error"];
+        assert_eq!(error["code"], "shortened", "{args:?}: {error}");
+        assert_eq!(error["path"], segment.to_str().unwrap());
+        assert_eq!(error["segment"], 1);
+        let offset = usize::try_from(error["offset"].as_u64().unwrap()).unwrap();
+        assert!((4097..=3 * 4096).contains(&offset), "{error}");
+    }
+    assert_eq!(std::fs::read(&segment).unwrap(), bytes);
+}
+
+#[test]
 fn an_output_that_is_no_json_is_unusable_and_never_run_again() {
     let world = World::new(RECONCILABLE, &[("a", 1)]);
     world.script("pay.sh", "#!/bin/sh\necho x >> called.a\necho 'not json'\n");
