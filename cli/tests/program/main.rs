@@ -5,6 +5,7 @@
 
 mod approvals;
 mod bad_input;
+mod bench;
 mod doubt;
 mod going_on;
 mod live;
