@@ -147,7 +147,9 @@ fn reading_commands_on_a_stopped_journal_change_nothing() {
         .collect();
     assert_eq!(
         looked,
-        ["journal", "clock", "owner", "space", "sync", "guard"]
+        [
+            "journal", "clock", "record", "owner", "space", "sync", "guard"
+        ]
     );
     assert_eq!(
         journal_bytes(&world),

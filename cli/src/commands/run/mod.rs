@@ -16,6 +16,7 @@ use intendant::engine::{Engine, Run, StartPass};
 use intendant::run::state::RunState;
 use intendant_journal::Journal;
 use intendant_journal::face::{IntentLog, RunFilter};
+use intendant_journal::scan::Whereabouts;
 
 use super::Common;
 use crate::exit::{Exit, Failure};
@@ -53,7 +54,8 @@ pub(super) struct RunArgs {
     /// [default: 67108864]
     #[arg(long, value_name = "BYTES", value_parser = segment_bytes)]
     segment_bytes: Option<u64>,
-    /// Begin a new journal although one is recorded for the folder
+    /// Begin a new journal although one is recorded for the folder, or take the one that is in
+    /// the folder although another is recorded
     #[arg(long)]
     new_journal: bool,
 }
@@ -73,6 +75,29 @@ pub(super) fn run(common: &Common, args: RunArgs) -> Result<Exit, Failure> {
         .map_err(|why| Failure::usage(why, "name the run with --run-id; nothing was started"))?;
     if !common.data.exists() && !loaded.unset.is_empty() {
         return Err(Failure::problems(loaded.unset.into_values().collect()));
+    }
+    let whereabouts = open::whereabouts(&common.data);
+    if args.new_journal
+        && let Ok(Whereabouts {
+            there: Some(id),
+            recorded,
+            ..
+        }) = whereabouts
+        && recorded.is_none_or(|recorded| recorded == id)
+    {
+        return Err(Failure::new(
+            Exit::Usage,
+            "journal_there",
+            format!(
+                "{}: journal {id} is here, --new-journal begins none over it",
+                common.data.display()
+            ),
+            "leave --new-journal out to go on with it, or name another folder with --data",
+        )
+        .at(&common.data));
+    }
+    if whereabouts.is_ok_and(|found| !found.can_be_recorded) {
+        print::note(format!("warning: {}", open::NO_RECORDS));
     }
     let creation = Creation {
         segment_bytes: args.segment_bytes,
