@@ -104,14 +104,7 @@ impl Reach {
             run: run.to_owned(),
         };
         self.look(&ask, Some(run), |still| still.show(run))?
-            .ok_or_else(|| {
-                Failure::new(
-                    Exit::Usage,
-                    "not_found",
-                    format!("there is no run {run:?}"),
-                    "see `intendant runs`",
-                )
-            })
+            .ok_or_else(|| still::no_run(run))
     }
 
     /// An action by its id or by the id of one of its attempts.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use intendant::action::doubt::Surroundings;
 use intendant::clock::{Clock, SystemClock};
 use intendant::operator::report::{HistoryLine, Pending, RunDetail, RunLine};
-use intendant::operator::view;
+use intendant::operator::{history, view};
 use intendant::run::state::{Misfit, RunState};
 use intendant_journal::error::{AppendError, ReadError};
 use intendant_journal::face::{Append, Batch, IntentLog, RunFilter, RunRow, Stats};
@@ -204,13 +204,28 @@ pub(crate) fn tail(
     after: u64,
 ) -> Result<(Vec<HistoryLine>, u64), Failure> {
     let mut lines = Vec::new();
+    let mut known = run.is_none();
     let report = open::scan(data, |recorded| {
         let wanted = run.is_none_or(|run| recorded.entry.run.as_deref() == Some(run));
+        known |= wanted;
         if wanted && recorded.sequence.0 > after {
-            lines.push(view::history_line(&recorded));
+            lines.push(history::history_line(&recorded));
         }
     })?;
-    Ok((lines, report.end.0))
+    match run.filter(|_| !known) {
+        Some(run) => Err(no_run(run)),
+        None => Ok((lines, report.end.0)),
+    }
+}
+
+/// No run has that id.
+pub(crate) fn no_run(run: &str) -> Failure {
+    Failure::new(
+        Exit::Usage,
+        "not_found",
+        format!("there is no run {run:?}"),
+        "see `intendant runs`",
+    )
 }
 
 /// The machine's boot, as the kernel names it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use intendant::action::id::IntentId;
 use intendant::engine::Engine;
 use intendant::operator::command::{Refusal, Request};
-use intendant::operator::view;
+use intendant::operator::{history, view};
 use intendant_journal::Journal;
 use intendant_journal::face::{IntentLog, RunFilter};
 use intendant_journal::format::entry::{Body, Sequence};
@@ -201,7 +201,7 @@ async fn reconcile(engine: &Engine, intent: &str) -> Result<String, Refusal> {
         if let Some(recorded) = answered {
             return Ok(format!(
                 "the reconciler was asked about {}",
-                view::history_line(recorded).detail
+                history::history_line(recorded).detail
             ));
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -220,7 +220,7 @@ fn tail(engine: &Engine, run: Option<&str>, after: u64) -> Result<Value, Refusal
         let new = history
             .iter()
             .filter(|recorded| recorded.sequence > Sequence(after) && recorded.sequence <= end);
-        lines.extend(new.map(view::history_line));
+        lines.extend(new.map(history::history_line));
     }
     lines.sort_by_key(|line| line.sequence);
     value(&(lines, end))

@@ -85,7 +85,7 @@ fn an_opaque_action_is_parked_and_a_person_settles_it() {
         pending["items"][0]["next"]["what"]
             .as_str()
             .unwrap()
-            .contains("resolve")
+            .contains("resolve pay/pay/a#1 --executed --output JSON |")
     );
     assert_eq!(
         world.json(&["reconcile", A]).ends(2).json()["error"]["code"],

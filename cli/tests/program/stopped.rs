@@ -199,6 +199,8 @@ fn what_is_not_there_is_not_found() {
     let world = done();
     for args in [
         vec!["show", "nope"],
+        vec!["tail", "nope"],
+        vec!["tail", "nope", "--follow"],
         vec!["show", "pay/pay/zz#1"],
         vec!["show", "pay/pay/a#2"],
         vec!["explain", "pay/pay/a#0"],

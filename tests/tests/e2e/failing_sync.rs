@@ -53,7 +53,8 @@ fn trial_b10_a_failed_sync_at_the_very_start_is_told_and_a_restart_finishes() {
         let file = job.write(&scene, CLIENT, &stub);
         let run = || Program::new(&scene).arg("run").arg(&file);
         let failing = format!("disk::group_sync::before={good_syncs}*off->1*return(eio)");
-        run().fail_points(&failing).run().expect(6);
+        let failed = run().fail_points(&failing).run().expect(6).json();
+        assert!(failed["error"]["remedy"].is_string(), "{failed}");
         assert_told(&scene);
         let done = run().run().expect(0).json();
         assert_eq!(done["actions"]["done"], 3, "{done}");

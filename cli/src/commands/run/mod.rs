@@ -135,7 +135,7 @@ async fn session(
     });
     let journal = tokio::select! {
         // Recovery can be cut anywhere.
-        exit = signals.next() => std::process::exit(exit as i32),
+        exit = signals.next() => stopped_at_once(common.json, exit),
         opened = opening => opened.map_err(|error| broken(&error.to_string()))?,
     };
     let journal = Arc::new(journal?);
@@ -232,6 +232,7 @@ async fn drive(
         }
     };
     let job = Driving {
+        json: common.json,
         engine: &engine,
         run,
         loaded,
@@ -244,6 +245,7 @@ async fn drive(
 }
 
 struct Driving<'a> {
+    json: bool,
     engine: &'a Engine,
     run: &'a str,
     loaded: Loaded,
@@ -342,7 +344,7 @@ impl Driving<'_> {
                 ));
                 tokio::select! {
                     () = self.engine.stop(GRACE) => {}
-                    again = signals.next() => std::process::exit(again as i32),
+                    again = signals.next() => stopped_at_once(self.json, again),
                 }
                 (handle.ends().await, Some(exit))
             }
@@ -356,6 +358,19 @@ impl Driving<'_> {
             rested => rested,
         }
     }
+}
+
+/// Ends the program without waiting for anything: what runs is cut as by a crash.
+fn stopped_at_once(json: bool, exit: Exit) -> ! {
+    let message = "stopped at once; what ran is in doubt until the next start looks after it";
+    let remedy = "start the same command again to go on";
+    let failure = Failure::new(exit, "stopped", message, remedy);
+    if json {
+        print::json(&failure.json());
+    } else {
+        print::note(failure.text());
+    }
+    std::process::exit(exit as i32)
 }
 
 fn broken(why: &str) -> Failure {
