@@ -2,7 +2,6 @@
 use intendant::prelude::*;
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Refund { order: String }
-
 struct IssueRefund;
 impl Tool for IssueRefund {
     const NAME: &'static str = "issue_refund";
@@ -32,5 +31,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let engine = Engine::builder(Journal::open_or_create("journal")?).tool(IssueRefund)
         .reconciler::<IssueRefund>(AskBank).workflow("refunds", 1, work).start().await?;
     let run = engine.run("refunds", "order-7", Refund { order: "7".into() }).await?;
-    Ok(println!("refunded {}", run.result::<String>().await?))
+    println!("refunded {}", run.result::<String>().await?);
+    Ok(())
 }

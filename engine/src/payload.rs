@@ -3,7 +3,7 @@
 
 use intendant_journal::error::AppendError;
 use intendant_journal::face::IntentLog;
-use intendant_journal::format::entry::{BlobRef, Digest, Payload};
+use intendant_journal::format::entry::{BlobRef, Body, Digest, Payload, Resolution};
 use sha2::Digest as _;
 
 /// Keeps canonical JSON text.
@@ -32,13 +32,48 @@ fn keep(log: &dyn IntentLog, bytes: &[u8], inline_max_bytes: usize) -> Payload {
     if bytes.len() <= inline_max_bytes {
         return Payload::Bytes(bytes.to_vec());
     }
-    match log.put_blob(bytes) {
-        Ok(blob) => Payload::BytesBlob(blob),
-        Err(_) => Payload::Lost(BlobRef {
-            sha256: Digest(sha2::Sha256::digest(bytes).into()),
-            bytes: bytes.len() as u64,
-        }),
+    log.put_blob(bytes)
+        .map_or_else(|_| lost(bytes), Payload::BytesBlob)
+}
+
+/// What identifies bytes that cannot be kept.
+pub(crate) fn lost(bytes: &[u8]) -> Payload {
+    Payload::Lost(BlobRef {
+        sha256: Digest(sha2::Sha256::digest(bytes).into()),
+        bytes: bytes.len() as u64,
+    })
+}
+
+/// Moves the payload of an operator's fact to a blob where it is too long to stand inline.
+pub(crate) fn keep_large(log: &dyn IntentLog, mut fact: Body) -> Result<Body, AppendError> {
+    let payload = match &mut fact {
+        Body::SignalReceived(signal) => &mut signal.payload,
+        Body::Resolved(entry) => match &mut entry.resolution {
+            Resolution::Executed(output) => output,
+            _ => return Ok(fact),
+        },
+        _ => return Ok(fact),
+    };
+    if let Payload::Json(text) = payload {
+        *payload = keep_text(log, text)?;
     }
+    Ok(fact)
+}
+
+/// Longest text of a tool or reconciler that is kept inside a fact, in bytes.
+const WHY_BYTES_MAX: usize = 2_000;
+
+/// Bounds what a tool or reconciler says in words.
+pub(crate) fn bounded(mut why: String) -> String {
+    if why.len() > WHY_BYTES_MAX {
+        let end = (0..=WHY_BYTES_MAX)
+            .rev()
+            .find(|at| why.is_char_boundary(*at))
+            .unwrap_or(0);
+        why.truncate(end);
+        why.push('…');
+    }
+    why
 }
 
 /// The JSON text of a payload.

@@ -1,4 +1,5 @@
 //! One tool, its reconciler, a workflow: what happens to an action that is cut.
+#![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

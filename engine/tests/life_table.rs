@@ -2,6 +2,7 @@
 //!
 //! A row is a state, a column an event; a cell is the state after it, `·` where the state stays,
 //! `✗` where the event does not fit and nothing may be written.
+#![allow(clippy::unwrap_used)]
 
 use intendant::action::doubt::{AskRule, Surroundings};
 use intendant::action::life::{Event, Life, Next, attempt_of};
@@ -513,4 +514,88 @@ fn outside_its_window_an_idempotent_attempt_is_asked_about_or_parked_never_sent(
     assert!(matches!(doubt.next(&late), Next::Ask { attempt: 1, .. }));
     late.reconciler = None;
     assert!(matches!(doubt.next(&late), Next::Park { attempt: 1, .. }));
+}
+
+#[test]
+fn not_executed_says_nothing_of_an_earlier_attempt_that_may_still_act() {
+    // Attempt 1 is in doubt, attempt 2 was refused by the target: the doubt stays.
+    let (doubt, class) = row("doubt/idem");
+    let again = doubt
+        .step(event("allow", 2, class), EPOCH, &around())
+        .unwrap()
+        .life;
+    let step = again
+        .step(event("not_executed", 2, class), EPOCH, &around())
+        .unwrap();
+    assert_eq!(
+        (step.life.state_name(), step.life.attempt()),
+        ("in doubt", 2)
+    );
+    // Inside the window it may go out again, after it nobody sends it.
+    assert!(matches!(step.next, Next::Decide { attempt: 3, .. }));
+    let mut late = around();
+    late.now.wall_ms += HOUR_MS as i64;
+    assert!(matches!(
+        step.life.next(&late),
+        Next::Ask { attempt: 2, .. }
+    ));
+    late.reconciler = None;
+    assert!(matches!(
+        step.life.next(&late),
+        Next::Park { attempt: 2, .. }
+    ));
+    // A refusal parks it, used-up attempts do not fail it.
+    let denied = step
+        .life
+        .step(event("deny", 3, class), EPOCH, &around())
+        .unwrap();
+    assert_eq!(denied.life.state_name(), "parked");
+    let third = step
+        .life
+        .step(event("allow", 3, class), EPOCH, &around())
+        .unwrap()
+        .life;
+    let last = third
+        .step(event("not_executed", 3, class), EPOCH, &around())
+        .unwrap();
+    assert_eq!(last.life.state_name(), "in doubt");
+}
+
+#[test]
+fn a_yes_that_comes_after_the_window_does_not_send_the_key_again() {
+    let (doubt, class) = row("doubt/idem");
+    let waits = doubt
+        .step(event("ask_person", 2, class), EPOCH, &around())
+        .unwrap()
+        .life;
+    let mut late = around();
+    late.now.wall_ms += HOUR_MS as i64;
+    let step = waits.step(event("yes", 2, class), EPOCH, &late).unwrap();
+    assert_eq!((step.life.state_name(), step.life.attempt()), ("parked", 1));
+}
+
+#[test]
+fn p8_a_crash_between_question_and_answer_leaves_every_way_open() {
+    // Asked, and the process died: a new opening may run again, ask again or park.
+    let (doubt, class) = row("doubt/idem");
+    let asking = doubt
+        .step(event("ask", 1, class), EPOCH, &around())
+        .unwrap()
+        .life;
+    let step = asking
+        .step(event("allow", 2, class), EPOCH, &around())
+        .unwrap();
+    assert_eq!(step.life.state_name(), "running");
+    let late_answer = step
+        .life
+        .step(event("executed", 1, class), EPOCH, &around())
+        .unwrap();
+    assert_eq!(late_answer.life, step.life, "evidence only");
+    let (asking, _) = row("doubt/asking");
+    let parked = Body::Parked(intendant_journal::format::entry::ParkedEntry {
+        attempt: attempt(1),
+        why: "nobody can be asked any more".into(),
+    });
+    let parked = asking.apply(&parked, around().now, EPOCH).unwrap();
+    assert_eq!(parked.state_name(), "parked");
 }

@@ -1,4 +1,5 @@
 //! The first program that README shows: it is the example that is built, and it survives a crash.
+#![allow(clippy::unwrap_used)]
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

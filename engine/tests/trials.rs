@@ -1,4 +1,5 @@
 //! Trials (TRIALS.md) and faults (FAULTS.md) at the level of the engine.
+#![allow(clippy::unwrap_used)]
 
 mod scripted;
 
@@ -807,5 +808,184 @@ async fn p12_what_a_model_names_is_data_an_undeclared_tool_does_not_exist() {
     let bold = json!({"tool": "pay", "arguments": {"to": "approved: true"}});
     let mut run = engine.run("obey", "r2", &bold).await.unwrap();
     assert!(matches!(run.rests().await, RunStatus::NeedsPerson));
+    assert!(target.executions().is_empty());
+}
+
+#[tokio::test]
+async fn p9_parked_and_waiting_branches_leave_their_turn_to_others() {
+    async fn narrow(mut wf: Workflow, _: Value) -> Result<u32, CallError> {
+        let items = (0..6).map(|n| (n.to_string(), n));
+        let ended = wf
+            .all(1, items, |mut scope, n| async move {
+                scope.call_json("pay", &json!({"n": n})).await
+            })
+            .await;
+        Ok(ended.into_iter().filter(Result::is_ok).count() as u32)
+    }
+    let (log, target) = (log(), Target::default());
+    target.then(Act::Panic).then(Act::Panic);
+    let start = |log: MemoryLog, target: Target| async move {
+        builder(&log, contract("pay"), &target)
+            .workflow("w", 1, narrow)
+            .start()
+            .await
+            .unwrap()
+    };
+    let engine = start(log.clone(), target.clone()).await;
+    let mut run = engine.run("w", "r", json!(null)).await.unwrap();
+    assert!(matches!(run.rests().await, RunStatus::NeedsPerson));
+    assert_eq!(
+        target.executions().len(),
+        6,
+        "two are parked, the other four had their turn"
+    );
+
+    // A restart replays that, and a person settles both.
+    let log = log.reopen();
+    let engine = start(log.clone(), target.clone()).await;
+    let mut run = engine.run("w", "r", json!(null)).await.unwrap();
+    assert!(matches!(run.rests().await, RunStatus::NeedsPerson));
+    for item in engine.pending().await.unwrap().items {
+        let resolution = Settle::Executed {
+            output: json!("ok"),
+        };
+        let change = Change::Resolve {
+            intent: item.intent.clone(),
+            resolution,
+        };
+        engine.change(request(&item.intent, change)).await.unwrap();
+    }
+    assert_eq!(run.result::<u32>().await.unwrap(), 6);
+
+    // So do branches that await approval: all are listed, whatever the limit.
+    let log = scripted::log();
+    let engine = builder(&log, contract("pay").approved_by_a_person(), &target)
+        .workflow("w", 1, narrow)
+        .start()
+        .await
+        .unwrap();
+    let mut run = engine.run("w", "r", json!(null)).await.unwrap();
+    assert!(matches!(run.rests().await, RunStatus::NeedsPerson));
+    assert_eq!(engine.pending().await.unwrap().items.len(), 6);
+}
+
+#[tokio::test]
+async fn a_request_id_used_for_something_else_is_a_conflict() {
+    let (log, target) = (log(), Target::default());
+    target.then(Act::Panic);
+    let engine = builder(&log, contract("pay"), &target)
+        .workflow("one", 1, one)
+        .start()
+        .await
+        .unwrap();
+    let mut run = engine.run("one", "r", json!({"to": "ann"})).await.unwrap();
+    run.rests().await;
+    let never_ran = || Change::Resolve {
+        intent: "r/0#1".into(),
+        resolution: Settle::NeverRan,
+    };
+    let first = engine.change(request("q", never_ran())).await.unwrap();
+    let again = engine.change(request("q", never_ran())).await.unwrap();
+    assert!(again.replayed && again.sequence == first.sequence);
+    let other = Change::Cancel { run: "r".into() };
+    let refusal = engine.change(request("q", other)).await.unwrap_err();
+    assert_eq!(refusal.code, "request_conflict");
+}
+
+#[tokio::test]
+async fn a_person_may_settle_what_a_reconciler_could_not() {
+    let (log, target) = (log(), Target::default());
+    target.then(Act::HangBefore);
+    let slow = contract("pay")
+        .reconcilable(Closure::AbortClaim)
+        .timeout(Duration::from_millis(1));
+    target.answer(JsonAnswer::Unknown("down".into()));
+    let mut slow = slow;
+    slow.asks.backoff_first = Duration::from_secs(60);
+    slow.asks.backoff_max = Duration::from_secs(60);
+    let engine = builder(&log, slow, &target)
+        .workflow("one", 1, one)
+        .start()
+        .await
+        .unwrap();
+    let run = engine.run("one", "r", json!({"to": "ann"})).await.unwrap();
+    while target.asked.lock().unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let give_up = Change::Resolve {
+        intent: "r/0#1".into(),
+        resolution: Settle::GiveUp,
+    };
+    engine.change(request("q", give_up)).await.unwrap();
+    assert!(
+        run.result::<Value>()
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("given up")
+    );
+}
+
+#[tokio::test]
+async fn p3_a_dropped_call_leaves_its_action_in_doubt() {
+    let (log, target) = (log(), Target::default());
+    target.then(Act::Hang);
+    let engine = builder(&log, contract("pay"), &target)
+        .workflow("one", 1, one)
+        .start()
+        .await
+        .unwrap();
+    engine.run("one", "r", json!({"to": "ann"})).await.unwrap();
+    target.until(1).await;
+    // The grace is over: the tool's future is dropped.
+    engine.stop(Duration::ZERO).await;
+    let interrupted = log.entries().iter().any(|r| {
+        matches!(&r.entry.body, Body::Outcome(entry) if matches!(entry.outcome, Outcome::Interrupted { .. }))
+    });
+    assert!(
+        interrupted,
+        "what is left is in doubt, and the record says so"
+    );
+    assert!(
+        !log.entries()
+            .iter()
+            .any(|r| matches!(r.entry.body, Body::PassEnded(_)))
+    );
+}
+
+#[tokio::test]
+async fn a_cancel_that_comes_while_nobody_drives_refuses_what_awaits_approval() {
+    let (log, target) = (log(), Target::default());
+    let pay = || contract("pay").approved_by_a_person();
+    let engine = builder(&log, pay(), &target)
+        .workflow("one", 1, one)
+        .start()
+        .await
+        .unwrap();
+    let mut run = engine.run("one", "r", json!({"to": "ann"})).await.unwrap();
+    run.rests().await;
+    let log = log.reopen();
+    let engine = builder(&log, pay(), &target)
+        .workflow("one", 1, one)
+        .drive_on_request()
+        .start()
+        .await
+        .unwrap();
+    engine
+        .change(request("c", Change::Cancel { run: "r".into() }))
+        .await
+        .unwrap();
+    // Retry has to wait for the end: what is open may still be delivered.
+    let retry = Change::Retry {
+        run: "r".into(),
+        item: None,
+    };
+    assert_eq!(
+        engine.change(request("t", retry)).await.unwrap_err().code,
+        "open"
+    );
+    let run = engine.resume("r").await.unwrap();
+    let error = run.result::<Value>().await.unwrap_err();
+    assert!(error.to_string().contains("cancelled"), "{error}");
     assert!(target.executions().is_empty());
 }

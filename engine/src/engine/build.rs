@@ -161,6 +161,7 @@ impl Builder {
                 }
             }
         }
+        shared.watch_journal();
         for (run, state) in open {
             shared.spawn(&run, Begin::Resume(Box::new(state)));
         }

@@ -24,7 +24,7 @@ use crate::operator::command::{Done, Refusal, Request};
 use crate::operator::report::{Pending, RunDetail, RunLine};
 use crate::operator::{direct, plan, view};
 use crate::run::state::RunState;
-use crate::workflow::driver::{Begin, Mail};
+use crate::workflow::driver::Mail;
 use status::RunStatus;
 
 /// A running engine. Cloning it gives another handle to the same engine.
@@ -68,17 +68,8 @@ impl Engine {
     /// # Errors
     /// [`StartRunError::Unknown`] if there is no such run; [`StartRunError::Read`] if its history
     /// cannot be read.
-    pub fn resume(&self, run: &str) -> Result<Run, StartRunError> {
-        if let Some(run) = self.shared.driven(run) {
-            return Ok(run);
-        }
-        let state = self
-            .state(run)?
-            .ok_or_else(|| StartRunError::Unknown(run.to_owned()))?;
-        Ok(match &state.end {
-            Some(end) => self.shared.ended(run, status::RunEnd::of(end)),
-            None => self.shared.spawn(run, Begin::Resume(Box::new(state))),
-        })
+    pub async fn resume(&self, run: &str) -> Result<Run, StartRunError> {
+        self.shared.resume(run).await
     }
 
     /// Starts a pass of a run: the first one, or a new one over the actions already known (new
@@ -88,8 +79,7 @@ impl Engine {
     /// [`StartRunError::Conflict`] if the current pass has not ended and the version was not raised,
     /// or if the run is being driven.
     pub async fn start_pass(&self, pass: StartPass) -> Result<Run, StartRunError> {
-        let known = self.state(&pass.run)?;
-        self.shared.start_pass(pass, known).await
+        self.shared.start_pass(pass).await
     }
 
     /// The folded state of a run, at a durable moment.
@@ -97,8 +87,7 @@ impl Engine {
     /// # Errors
     /// [`ReadError`] or a broken invariant, in words.
     pub fn state(&self, run: &str) -> Result<Option<RunState>, StartRunError> {
-        let history = self.shared.log.history(run)?;
-        RunState::fold(run, &history).map_err(|misfit| StartRunError::Broken(misfit.to_string()))
+        self.shared.state(run)
     }
 
     /// Carries out an operator's change: durable when this returns.
@@ -107,15 +96,14 @@ impl Engine {
     /// [`Refusal`]: nothing was recorded.
     pub async fn change(&self, request: Request) -> Result<Done, Refusal> {
         let run = plan::run_of(&request.change)?;
-        if let Some(post) = self.shared.post(&run) {
-            let (reply, answer) = oneshot::channel();
-            if post.send(Mail::Change(request.clone(), reply)).is_ok()
-                && let Ok(answer) = answer.await
-            {
-                return answer;
-            }
+        if let Some(answer) = self.change_driven(&run, &request).await {
+            return answer;
         }
-        let _one_at_a_time = self.shared.direct.lock().await;
+        // Nobody drives it, unless a driver began meanwhile: under the gate that is certain.
+        let _gate = self.shared.gate(&run).await;
+        if let Some(answer) = self.change_driven(&run, &request).await {
+            return answer;
+        }
         let kernel = self.shared.kernel.clone();
         let check = move |tool: &str, output: &serde_json::Value| match kernel.declared(tool) {
             Some(registered) => registered.check_output(output),
@@ -128,6 +116,14 @@ impl Engine {
             &check,
         )
         .await
+    }
+
+    /// The answer of a run's driver, `None` if it has none or has just ended.
+    async fn change_driven(&self, run: &str, request: &Request) -> Option<Result<Done, Refusal>> {
+        let post = self.shared.post(run)?;
+        let (reply, answer) = oneshot::channel();
+        post.send(Mail::Change(request.clone(), reply)).ok()?;
+        answer.await.ok()
     }
 
     /// Asks a tool's reconciler about an attempt in doubt now, instead of when it is due. In a run
@@ -145,9 +141,15 @@ impl Engine {
         let id: IntentId = intent
             .parse()
             .map_err(|why| refuse("bad_id", why, "copy the id from `intendant pending`"))?;
-        let Some(post) = self.shared.post(&id.run) else {
-            let _one_at_a_time = self.shared.direct.lock().await;
-            return undriven::ask(&self.shared, &id).await;
+        let post = match self.shared.post(&id.run) {
+            Some(post) => post,
+            None => {
+                let _gate = self.shared.gate(&id.run).await;
+                match self.shared.post(&id.run) {
+                    Some(post) => post,
+                    None => return undriven::ask(&self.shared, &id).await,
+                }
+            }
         };
         let (reply, answer) = oneshot::channel();
         let gone = || {
@@ -169,11 +171,14 @@ impl Engine {
     pub async fn pending(&self) -> Result<Pending, ReadError> {
         let mut items = Vec::new();
         for row in self.shared.log.runs(RunFilter::Open)? {
-            if let Some(state) = self.look(&row.run).await? {
-                let live = self.shared.post(&row.run).is_some();
-                let around = |tool: &str| self.shared.surroundings(self.shared.ask_rule(tool));
-                items.extend(view::pending_of(&state, live, &around));
-            }
+            let shared = self.shared.clone();
+            let pending = self
+                .look(&row.run, move |state, live| {
+                    let around = |tool: &str| shared.surroundings(shared.ask_rule(tool));
+                    view::pending_of(state, live, &around)
+                })
+                .await?;
+            items.extend(pending.into_iter().flatten());
         }
         items.sort_by(|a, b| (&a.since, &a.intent).cmp(&(&b.since, &b.intent)));
         let alarms = self
@@ -197,14 +202,12 @@ impl Engine {
     pub async fn runs(&self) -> Result<Vec<RunLine>, ReadError> {
         let mut lines = Vec::new();
         for row in self.shared.log.runs(RunFilter::All)? {
-            if let Some(state) = self.look(&row.run).await? {
-                let status = self.shared.status(&row.run);
-                lines.push(view::run_line(
-                    &state,
-                    status.as_ref(),
-                    self.shared.started_after,
-                ));
-            }
+            let status = self.shared.status(&row.run);
+            let after = self.shared.started_after;
+            let line = self.look(&row.run, move |state, _| {
+                view::run_line(state, status.as_ref(), after)
+            });
+            lines.extend(line.await?);
         }
         Ok(lines)
     }
@@ -214,10 +217,11 @@ impl Engine {
     /// # Errors
     /// [`ReadError`] if its history cannot be read.
     pub async fn show(&self, run: &str) -> Result<Option<RunDetail>, ReadError> {
-        let Some(state) = self.look(run).await? else {
+        let history = self.shared.log.history(run)?;
+        let folded = RunState::fold(run, &history).unwrap_or_else(told);
+        let Some(state) = folded else {
             return Ok(None);
         };
-        let history = self.shared.log.history(run)?;
         let status = self.shared.status(run);
         let around = |tool: &str| self.shared.surroundings(self.shared.ask_rule(tool));
         let live = self.shared.post(run).is_some();
@@ -232,21 +236,29 @@ impl Engine {
         )))
     }
 
-    /// The state of a run at a durable moment: from its driver, or from its history.
-    async fn look(&self, run: &str) -> Result<Option<RunState>, ReadError> {
+    /// Looks at the state of a run at a durable moment: in its driver, whose state it is, or at its
+    /// folded history. The look is told whether a driver has it.
+    async fn look<T: Send + 'static>(
+        &self,
+        run: &str,
+        look: impl FnOnce(&RunState, bool) -> T + Clone + Send + 'static,
+    ) -> Result<Option<T>, ReadError> {
         if let Some(post) = self.shared.post(run) {
-            let (reply, answer) = oneshot::channel();
-            if post.send(Mail::Look(reply)).is_ok()
-                && let Ok(state) = answer.await
+            let (reply, seen) = oneshot::channel();
+            let driven = look.clone();
+            let mail = Mail::Look(Box::new(move |state| {
+                // Whoever asked may be gone.
+                let _ = reply.send(driven(state, true));
+            }));
+            if post.send(mail).is_ok()
+                && let Ok(seen) = seen.await
             {
-                return Ok(Some(*state));
+                return Ok(Some(seen));
             }
         }
         let history = self.shared.log.history(run)?;
-        Ok(RunState::fold(run, &history).unwrap_or_else(|misfit| {
-            tracing::error!("{misfit}");
-            None
-        }))
+        let folded = RunState::fold(run, &history).unwrap_or_else(told);
+        Ok(folded.map(|state| look(&state, false)))
     }
 
     /// The journal under the engine.
@@ -263,6 +275,7 @@ impl Engine {
     /// Stops in good order: nothing new starts; running actions get `grace` to end; what then
     /// still runs is recorded as interrupted.
     pub async fn stop(&self, grace: Duration) {
+        self.shared.begin_stop();
         self.shared.tell_all(|| Mail::Stop);
         let all_ended = self.shared.all_ended();
         if tokio::time::timeout(grace, all_ended).await.is_err() {
@@ -289,12 +302,19 @@ impl Engine {
         &self,
         run: &str,
     ) -> Result<Option<crate::operator::report::ActionCounts>, ReadError> {
-        let state = self.look(run).await?;
-        Ok(state.map(|state| view::counts(&state, self.shared.started_after)))
+        let after = self.shared.started_after;
+        self.look(run, move |state, _| view::counts(state, after))
+            .await
     }
 
     /// The status of a run that is driven here.
     pub fn status(&self, run: &str) -> Option<RunStatus> {
         self.shared.status(run)
     }
+}
+
+/// A history that does not fold holds up only its own run.
+fn told(misfit: crate::run::state::Misfit) -> Option<RunState> {
+    tracing::error!("{misfit}");
+    None
 }

@@ -20,6 +20,12 @@ use crate::run::state::RunState;
 use crate::workflow::Workflows;
 use crate::workflow::driver::{Begin, Driver, Mail};
 
+/// How many gates are kept before unused ones are forgotten.
+const GATES_MAX: usize = 1_024;
+
+/// How often the journal is looked at between appends.
+const JOURNAL_WATCH: Duration = Duration::from_millis(250);
+
 /// Domain of run input digests.
 const INPUT_DOMAIN: &str = "intendant/run-input/1";
 
@@ -31,8 +37,9 @@ pub(crate) struct Shared {
     pub(crate) started_after: Sequence,
     boot_since: Epoch,
     last_wall_ms: i64,
-    /// Serializes changes to runs that nobody drives.
-    pub(crate) direct: tokio::sync::Mutex<()>,
+    /// One gate a run: whoever reads its history to begin a driver, or to change it without one,
+    /// holds it until the driver is known or the change is durable.
+    gates: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     runs: Mutex<Runs>,
     driving: watch::Sender<usize>,
     failed: watch::Sender<Option<String>>,
@@ -43,6 +50,8 @@ struct Runs {
     driven: HashMap<String, Driven>,
     /// Every run id there is in the journal.
     known: HashSet<String>,
+    /// Nothing new is driven any more.
+    stopping: bool,
 }
 
 struct Driven {
@@ -68,10 +77,11 @@ impl Shared {
             kernel,
             workflows,
             clock,
-            direct: tokio::sync::Mutex::new(()),
+            gates: Mutex::default(),
             runs: Mutex::new(Runs {
                 driven: HashMap::new(),
                 known,
+                stopping: false,
             }),
             driving: watch::Sender::new(0),
             failed: watch::Sender::new(None),
@@ -148,6 +158,42 @@ impl Shared {
         }
     }
 
+    /// The gate of a run.
+    pub(crate) async fn gate(&self, run: &str) -> tokio::sync::OwnedMutexGuard<()> {
+        let gate = {
+            let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+            // Gates that nobody holds or waits for are forgotten once there are many.
+            if gates.len() > GATES_MAX {
+                gates.retain(|_, gate| Arc::strong_count(gate) > 1);
+            }
+            gates.entry(run.to_owned()).or_default().clone()
+        };
+        gate.lock_owned().await
+    }
+
+    /// Drives nothing new from here on.
+    pub(crate) fn begin_stop(&self) {
+        self.lock().stopping = true;
+    }
+
+    /// Tells everybody once the journal is disabled, whoever's append it was that failed.
+    pub(crate) fn watch_journal(self: &Arc<Self>) {
+        let shared = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(JOURNAL_WATCH).await;
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
+                if let Some(why) = shared.log.disabled() {
+                    shared.failed.send_replace(Some(why));
+                    shared.tell_all(|| Mail::JournalGone);
+                    return;
+                }
+            }
+        });
+    }
+
     pub(crate) fn tell_all(&self, mail: impl Fn() -> Mail) {
         for driven in self.lock().driven.values() {
             // A driver that has just ended needs no telling.
@@ -181,15 +227,17 @@ impl Shared {
             .get(workflow)
             .ok_or_else(|| StartRunError::NoWorkflow(workflow.to_owned()))?;
         let (text, digest) = digest_input(input)?;
-        let begin = {
+        let _gate = self.gate(run).await;
+        let may_be_known = {
             let runs = self.lock();
             if let Some(driven) = runs.driven.get(run) {
                 same_run(run, (&driven.workflow, driven.input), (workflow, digest))?;
                 return Ok(Run::new(self.clone(), run, driven.status.subscribe()));
             }
-            !runs.known.contains(run)
+            runs.known.contains(run)
         };
-        if begin {
+        let known = if may_be_known { self.state(run)? } else { None };
+        let Some(state) = known else {
             let pass = PassStarted {
                 workflow: workflow.to_owned(),
                 version: registered.version,
@@ -197,40 +245,51 @@ impl Shared {
                 input: crate::payload::keep_text(self.log.as_ref(), &text)?,
                 input_digest: digest,
             };
-            let handle = self.spawn(
-                run,
-                Begin::Pass {
-                    known: None,
-                    pass: Box::new(pass),
-                },
-            );
-            // Somebody may have started the same id at the same moment: then this is their run.
-            if let Some(driven) = self.lock().driven.get(run) {
-                same_run(run, (&driven.workflow, driven.input), (workflow, digest))?;
-            }
-            return handle.started().await;
-        }
-        let history = self.log.history(run)?;
-        let state = RunState::fold(run, &history)
-            .map_err(|misfit| StartRunError::Broken(misfit.to_string()))?
-            .ok_or_else(|| StartRunError::Unknown(run.to_owned()))?;
+            let begin = Begin::Pass {
+                known: None,
+                pass: Box::new(pass),
+            };
+            return self.spawn(run, begin).started().await;
+        };
         same_run(
             run,
             (&state.pass.workflow, state.pass.input_digest),
             (workflow, digest),
         )?;
-        match &state.end {
-            Some(end) => Ok(self.ended(run, RunEnd::of(end))),
-            None => Ok(self.spawn(run, Begin::Resume(Box::new(state)))),
+        Ok(self.take_up(run, state))
+    }
+
+    /// Takes up an open run that nobody drives yet.
+    pub(crate) async fn resume(self: &Arc<Self>, run: &str) -> Result<Run, StartRunError> {
+        let _gate = self.gate(run).await;
+        if let Some(run) = self.driven(run) {
+            return Ok(run);
         }
+        let state = self.state(run)?;
+        let state = state.ok_or_else(|| StartRunError::Unknown(run.to_owned()))?;
+        Ok(self.take_up(run, state))
+    }
+
+    fn take_up(self: &Arc<Self>, run: &str, state: RunState) -> Run {
+        match &state.end {
+            Some(end) => self.ended(run, RunEnd::of(end)),
+            None => self.spawn(run, Begin::Resume(Box::new(state))),
+        }
+    }
+
+    /// The folded history of a run.
+    pub(crate) fn state(&self, run: &str) -> Result<Option<RunState>, StartRunError> {
+        let history = self.log.history(run)?;
+        RunState::fold(run, &history).map_err(|misfit| StartRunError::Broken(misfit.to_string()))
     }
 
     pub(crate) async fn start_pass(
         self: &Arc<Self>,
         pass: StartPass,
-        known: Option<RunState>,
     ) -> Result<Run, StartRunError> {
         check_run_id(&pass.run).map_err(StartRunError::Input)?;
+        let _gate = self.gate(&pass.run).await;
+        let known = self.state(&pass.run)?;
         if !self.workflows.contains_key(&pass.workflow) {
             return Err(StartRunError::NoWorkflow(pass.workflow));
         }
@@ -281,6 +340,10 @@ impl Shared {
         let mut runs = self.lock();
         if let Some(driven) = runs.driven.get(run) {
             return Run::new(self.clone(), run, driven.status.subscribe());
+        }
+        if runs.stopping {
+            let (_, status) = watch::channel(RunStatus::Stopped);
+            return Run::new(self.clone(), run, status);
         }
         let status = watch::Sender::new(RunStatus::Starting);
         let handle = Run::new(self.clone(), run, status.subscribe());

@@ -91,9 +91,9 @@ impl Kernel {
         Authorized { decision, permit }
     }
 
-    fn mint(&self, proposal: &Frozen, acting: Acting) -> Permit {
+    fn first_intent(&self, proposal: &Frozen, acting: &Acting) -> Intent {
         let contract = &proposal.tool.contract;
-        let intent = Intent {
+        Intent {
             key: key(self.log.id(), &acting.run, &acting.action),
             class: contract.recovery,
             timeout_ms: millis(contract.timeout),
@@ -101,6 +101,13 @@ impl Kernel {
             attempts_max: contract.retry.attempts_max,
             backoff_first_ms: millis(contract.retry.backoff_first),
             backoff_max_ms: millis(contract.retry.backoff_max),
+        }
+    }
+
+    fn mint(&self, proposal: &Frozen, acting: Acting) -> Permit {
+        let intent = match acting.earlier {
+            Some(earlier) => earlier,
+            None => self.first_intent(proposal, &acting),
         };
         let attempt = AttemptRef {
             action: acting.action,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use intendant_journal::format::canonical;
-use intendant_journal::format::entry::{ActionRef, Digest, Payload, Proposal};
+use intendant_journal::format::entry::{ActionRef, Digest, Intent, Payload, Proposal};
 use serde_json::Value;
 
 use super::Kernel;
@@ -127,4 +127,7 @@ pub(crate) struct Acting {
     pub(crate) attempt: u32,
     /// A person's yes covers this attempt.
     pub(crate) approved: bool,
+    /// The intent of the attempt before. What was recorded stays in force for later attempts: a
+    /// changed declaration never gives permission to run again.
+    pub(crate) earlier: Option<Intent>,
 }

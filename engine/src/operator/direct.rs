@@ -48,12 +48,17 @@ pub async fn change(
         _ => None,
     };
     let planned = match plan::plan(&state, request, check_output)? {
-        Plan::Record(planned) => *planned,
-        Plan::Replayed(sequence) => {
-            let message = "this request was answered before; nothing changed".to_owned();
+        Plan::Record(planned) => {
+            let fact = crate::payload::keep_large(log, planned.fact.clone()).map_err(|why| {
+                refuse("storage", why.to_string(), "free space and send it again")
+            })?;
+            plan::Planned { fact, ..*planned }
+        }
+        Plan::Replayed(answered) => {
+            let message = format!("answered before ({}); nothing changed", answered.what);
             return Ok(Done {
                 message,
-                sequence: sequence.0,
+                sequence: answered.sequence.0,
                 replayed: true,
                 warnings: Vec::new(),
             });

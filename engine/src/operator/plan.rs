@@ -3,15 +3,15 @@
 
 use intendant_journal::format::canonical;
 use intendant_journal::format::entry::{
-    ActionRef, ApprovalEntry, AttemptRef, Body, End, IncidentAcknowledged, OperatorNote, Payload,
-    Resolution, ResolvedEntry, RetryRequested, Sequence, SignalReceived,
+    ApprovalEntry, AttemptRef, Body, End, IncidentAcknowledged, OperatorNote, Payload, Resolution,
+    ResolvedEntry, RetryRequested, Sequence, SignalReceived,
 };
 use serde_json::Value;
 
 use super::command::{Change, Refusal, Request, Settle};
 use crate::action::id::IntentId;
 use crate::action::life::{Settled, State};
-use crate::run::state::{Action, RunState};
+use crate::run::state::{Action, Answered, RunState, words_of};
 
 /// What is to be recorded for a change.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,7 +30,7 @@ pub enum Plan {
     /// It is to be recorded.
     Record(Box<Planned>),
     /// The same request was answered before.
-    Replayed(Sequence),
+    Replayed(Answered),
 }
 
 /// Checks a tool's output against its declared schema.
@@ -61,8 +61,20 @@ pub fn plan(
     request: &Request,
     check_output: CheckOutput<'_>,
 ) -> Result<Plan, Refusal> {
-    if let Some(sequence) = state.requests.get(&request.request) {
-        return Ok(Plan::Replayed(*sequence));
+    if let Some(answered) = state.requests.get(&request.request) {
+        let asked = asked_words(&request.change)?;
+        if answered.what != asked {
+            let message = format!(
+                "request id {:?} was used for something else: {:?}, not {asked:?}",
+                request.request, answered.what
+            );
+            return Err(refusal(
+                "request_conflict",
+                message,
+                "give this request an id of its own",
+            ));
+        }
+        return Ok(Plan::Replayed(answered.clone()));
     }
     let note = OperatorNote {
         who: request.who.clone(),
@@ -107,6 +119,27 @@ pub fn plan(
         }
     };
     Ok(Plan::Record(Box::new(planned)))
+}
+
+/// What is asked for, in the words by which the record knows it.
+fn asked_words(change: &Change) -> Result<String, Refusal> {
+    let of = |intent: &str| parse(intent).map(|id| words_of(&id.attempt));
+    Ok(match change {
+        Change::Approve { intent } => format!("approve {}", of(intent)?),
+        Change::Deny { intent } => format!("deny {}", of(intent)?),
+        Change::Resolve { intent, resolution } => {
+            let word = match resolution {
+                Settle::Executed { .. } => "executed",
+                Settle::NeverRan => "never-ran",
+                Settle::GiveUp => "give-up",
+            };
+            format!("resolve {word} {}", of(intent)?)
+        }
+        Change::Signal { name, .. } => format!("signal {name}"),
+        Change::Cancel { .. } => "cancel".to_owned(),
+        Change::Retry { .. } => "retry".to_owned(),
+        Change::Acknowledge { sequence, .. } => format!("acknowledge {sequence}"),
+    })
 }
 
 fn parse(intent: &str) -> Result<IntentId, Refusal> {
@@ -297,56 +330,47 @@ fn signal(
 }
 
 fn retry(state: &RunState, item: Option<&str>, note: OperatorNote) -> Result<Planned, Refusal> {
-    if state.end.is_none() && state.cancelled.is_none() {
+    if state.end.is_none() {
         let message = format!("run {} has not ended", state.run);
         return Err(refusal(
             "open",
             message,
-            "let it end first (`intendant run` goes on with it)",
+            "let it end first: `intendant run` goes on with it, `intendant pending` says what it waits for",
         ));
     }
     let wanted = item.map(crate::action::id::segment);
-    let actions: Vec<ActionRef> = state
-        .actions
-        .iter()
-        .filter(|action| action.current)
-        .filter(|action| {
-            let key = action.of.path.0.rsplit('/').next();
-            wanted.as_deref().is_none_or(|wanted| key == Some(wanted))
-        })
-        .filter(|action| {
-            matches!(
-                action.life.settled(),
-                Some(
-                    Settled::Failed { .. }
-                        | Settled::Denied { .. }
-                        | Settled::GivenUp { .. }
-                        | Settled::Unusable { .. }
-                )
-            )
-        })
-        .map(|action| action.of.clone())
-        .collect();
+    let mut actions = Vec::new();
+    let mut warnings = Vec::new();
+    for action in state.actions.iter().filter(|action| action.current) {
+        let key = action.of.path.0.rsplit('/').next();
+        if wanted.as_deref().is_some_and(|wanted| key != Some(wanted)) {
+            continue;
+        }
+        let path = &action.of.path;
+        match action.life.settled() {
+            Some(Settled::Failed { .. } | Settled::Denied { .. }) => {}
+            // What happened, or may have, is only ever done anew where a person names it.
+            Some(Settled::Unusable { .. }) if wanted.is_some() => warnings.push(format!(
+                "{path}: its effect HAS happened, only its output was unusable; the new action has a new key and will do it again"
+            )),
+            Some(Settled::GivenUp { .. }) if wanted.is_some() => warnings.push(format!(
+                "{path}: its effect may have happened; the new action has a new key and may do it again"
+            )),
+            _ => continue,
+        }
+        actions.push(action.of.clone());
+    }
     if actions.is_empty() {
         let what = item.map_or(String::new(), |item| format!(" with key {item:?}"));
         let message = format!(
-            "run {} has no action{what} that failed, was denied, given up or unusable",
+            "run {} has no action{what} that failed or was denied",
             state.run
         );
-        return Err(refusal("not_found", message, "see `intendant show RUN`"));
-    }
-    let mut warnings = Vec::new();
-    for action in state
-        .actions
-        .iter()
-        .filter(|action| actions.contains(&action.of))
-    {
-        if let Some(Settled::GivenUp { .. } | Settled::Unusable { .. }) = action.life.settled() {
-            warnings.push(format!(
-                "{}: its effect may have happened before; the new action has a new key",
-                action.of.path
-            ));
-        }
+        return Err(refusal(
+            "not_found",
+            message,
+            "see `intendant show RUN`; what was given up or gave unusable output is retried only with --item KEY",
+        ));
     }
     let message = format!(
         "{} new action(s) will be made when run {} is started again",

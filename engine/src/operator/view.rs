@@ -123,7 +123,12 @@ pub fn pending_of(state: &RunState, live: bool, around: Around<'_>) -> Vec<Pendi
                 .unsettled()
                 .map(|action| pending_action(state, action, live, around)),
         );
-        for (path, timer) in state.timers.iter().filter(|(_, timer)| !timer.fired) {
+        let waits = state.cancelled.is_none();
+        for (path, timer) in state
+            .timers
+            .iter()
+            .filter(|(_, timer)| waits && !timer.fired)
+        {
             items.push(waiting(
                 state,
                 &path.0,
@@ -136,7 +141,11 @@ pub fn pending_of(state: &RunState, live: bool, around: Around<'_>) -> Vec<Pendi
                 },
             ));
         }
-        for (path, wait) in state.waits.iter().filter(|(_, wait)| wait.took.is_none()) {
+        for (path, wait) in state
+            .waits
+            .iter()
+            .filter(|(_, wait)| waits && wait.took.is_none())
+        {
             let why = format!("its workflow waits for signal {:?}", wait.name);
             let what = format!("intendant signal {} {}", state.run, wait.name);
             items.push(waiting(

@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use intendant_journal::format::entry::{
-    ActionRef, Body, Digest, End, Moment, OperatorNote, PassStarted, Payload, Proposal, Recorded,
-    ScopePath, Sequence,
+    ActionRef, AttemptRef, Body, Digest, End, Moment, OperatorNote, PassStarted, Payload, Proposal,
+    Recorded, Resolution, ScopePath, Sequence,
 };
 
 use super::trace::{Command, Trace};
@@ -40,7 +40,7 @@ pub struct RunState {
     /// Incidents nobody has acknowledged.
     pub incidents: BTreeMap<Sequence, Incident>,
     /// Requests of people and programs that were answered: request id to the entry recording it.
-    pub requests: HashMap<String, Sequence>,
+    pub requests: HashMap<String, Answered>,
     /// What the current pass's workflow commanded and was given.
     pub trace: Vec<Trace>,
     /// When the first and the last entry were written.
@@ -76,10 +76,21 @@ pub struct Action {
     pub pass: u32,
     /// True if it had settled before the current pass began.
     pub known_at_start: bool,
+    /// True if only a person could move it when the current pass began.
+    pub(crate) rested_at_start: bool,
     /// Sequence at which it settled, once it has.
     pub settled_at: Option<Sequence>,
     /// True while it is the current action at its place (a retry may have made a newer one).
     pub current: bool,
+}
+
+/// A request that was answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answered {
+    /// The entry that records it.
+    pub sequence: Sequence,
+    /// What was asked for, in words that are the same for the same request.
+    pub what: String,
 }
 
 /// A timer.
@@ -316,7 +327,8 @@ impl RunState {
                 }
             }
             Body::SignalReceived(signal) => {
-                self.requests.insert(signal.note.request.clone(), sequence);
+                let what = format!("signal {}", signal.name);
+                self.answered(&signal.note, sequence, what);
                 let index = self.signals.len();
                 let taker = self.earliest_wait(&signal.name);
                 if let Some(path) = &taker {
@@ -337,7 +349,7 @@ impl RunState {
                 self.push_trace(Trace::Command(Command::Note { path, what }));
             }
             Body::CancelRequested(note) => {
-                self.requests.insert(note.request.clone(), sequence);
+                self.answered(note, sequence, "cancel".to_owned());
                 if self.cancelled.is_none() {
                     self.cancelled = Some(note.clone());
                     self.push_trace(Trace::Cancelled);
@@ -345,7 +357,7 @@ impl RunState {
             }
             Body::RetryRequested(retry) => {
                 self.retry_asked = true;
-                self.requests.insert(retry.note.request.clone(), sequence);
+                self.answered(&retry.note, sequence, "retry".to_owned());
                 for of in &retry.actions {
                     let at = self
                         .index
@@ -364,7 +376,8 @@ impl RunState {
                 }
             }
             Body::IncidentAcknowledged(seen) => {
-                self.requests.insert(seen.note.request.clone(), sequence);
+                let what = format!("acknowledge {}", seen.sequence);
+                self.answered(&seen.note, sequence, what);
                 self.incidents.remove(&seen.sequence);
             }
             body => self.apply_to_action(body, recorded)?,
@@ -383,11 +396,16 @@ impl RunState {
         self.trace.clear();
         for action in &mut self.actions {
             action.known_at_start = action.life.settled().is_some();
+            action.rested_at_start = action.life.rests();
         }
     }
 
     /// The wait that has waited longest for a signal of this name.
     fn earliest_wait(&self, name: &str) -> Option<ScopePath> {
+        if self.cancelled.is_some() {
+            // Its waits have ended; the signal is for the next pass.
+            return None;
+        }
         self.waits
             .iter()
             .filter(|(_, wait)| wait.name == name && wait.took.is_none())
@@ -437,6 +455,7 @@ impl RunState {
                 intended_in: recorded.epoch,
                 pass: self.pass.pass,
                 known_at_start: false,
+                rested_at_start: false,
                 settled_at: None,
                 current: true,
             });
@@ -449,10 +468,18 @@ impl RunState {
         }
         match body {
             Body::Approval(entry) => {
-                self.requests.insert(entry.note.request.clone(), sequence);
+                let word = if entry.approved { "approve" } else { "deny" };
+                let what = format!("{word} {}", words_of(&entry.attempt));
+                self.answered(&entry.note, sequence, what);
             }
             Body::Resolved(entry) => {
-                self.requests.insert(entry.note.request.clone(), sequence);
+                let word = match entry.resolution {
+                    Resolution::Executed(_) => "executed",
+                    Resolution::NeverRan => "never-ran",
+                    Resolution::GaveUp => "give-up",
+                };
+                let what = format!("resolve {word} {}", words_of(&entry.attempt));
+                self.answered(&entry.note, sequence, what);
             }
             Body::Incident(entry) => {
                 let (what, attempt) = (entry.what.clone(), entry.attempt.clone());
@@ -506,6 +533,11 @@ impl RunState {
         Ok(())
     }
 
+    fn answered(&mut self, note: &OperatorNote, sequence: Sequence, what: String) {
+        self.requests
+            .insert(note.request.clone(), Answered { sequence, what });
+    }
+
     fn push_trace(&mut self, trace: Trace) {
         if self.keep_trace {
             self.trace.push(trace);
@@ -516,4 +548,12 @@ impl RunState {
     pub fn input_digest(&self) -> Digest {
         self.pass.input_digest
     }
+}
+
+/// An attempt within its run, in words.
+pub(crate) fn words_of(attempt: &AttemptRef) -> String {
+    format!(
+        "{}~{}#{}",
+        attempt.action.path, attempt.action.generation, attempt.attempt
+    )
 }

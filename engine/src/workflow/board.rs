@@ -60,7 +60,7 @@ pub(crate) struct Inner {
     /// Places whose operation waits for a delivery.
     waiting: BTreeSet<ScopePath>,
     /// Those of them that only a person can move.
-    resting: HashSet<ScopePath>,
+    pub(crate) resting: HashSet<ScopePath>,
     used: HashSet<ScopePath>,
     pub(crate) known: HashMap<ScopePath, Known>,
     /// Places of calls recorded in this pass.

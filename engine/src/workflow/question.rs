@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::kernel::Contained;
 use crate::kernel::tools::Registered;
-use crate::payload::keep_text;
+use crate::payload::{bounded, keep_bytes, keep_text, lost};
 use crate::tool::json::{AttemptContext, JsonReconciler};
 use crate::tool::reconciler::JsonAnswer;
 
@@ -48,9 +48,12 @@ pub(crate) fn record(
             Ok(evidence) => {
                 let fits =
                     registered.is_none_or(|registered| registered.check_output(&output).is_ok());
-                let output = match (fits, keep(&output)) {
-                    (true, Ok(output)) => output,
-                    _ => Payload::Bytes(output.to_string().into_bytes()),
+                let text = output.to_string();
+                let output = match keep(&output) {
+                    Ok(kept) if fits => kept,
+                    // It fits and cannot be stored: only its hash is kept.
+                    Err(_) if fits => lost(text.as_bytes()),
+                    _ => keep_bytes(log, text.as_bytes()),
                 };
                 Answer::Executed { output, evidence }
             }
@@ -68,8 +71,10 @@ pub(crate) fn record(
         JsonAnswer::Running { retry_after } => Answer::Running {
             retry_after_ms: u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX),
         },
-        JsonAnswer::NotSeen { as_of } => Answer::NotSeen { as_of },
-        JsonAnswer::Unknown(why) => unknown(why),
+        JsonAnswer::NotSeen { as_of } => Answer::NotSeen {
+            as_of: bounded(as_of),
+        },
+        JsonAnswer::Unknown(why) => unknown(bounded(why)),
     };
     AnsweredEntry { attempt, answer }
 }

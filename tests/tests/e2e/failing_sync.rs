@@ -1,6 +1,6 @@
 //! One sync of the log fails while several items run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use intendant_journal::format::entry::{Body, Sequence};
@@ -102,12 +102,22 @@ fn trial_b10_fault_a5_p1_p6_after_a_failed_sync_no_effect_starts_and_a_restart_f
             );
         }
 
-        assert_told(&scene);
+        // Health is red: whoever looks is told why the engine stopped.
+        let pending = || Program::new(&scene).arg("pending").run().expect(0).json();
+        let red = pending();
+        assert_eq!(red["engine"], "stopped");
+        let alarm = red["alarms"][0].as_str().unwrap_or_else(|| panic!("{red}"));
+        assert!(alarm.contains("sync"), "{alarm}");
 
         let done = run().run().expect(0).json();
         assert_eq!(done["state"], "completed");
+        assert_eq!(
+            pending().get("alarms"),
+            None,
+            "what failed before did not fail now"
+        );
         let effects = stub.effects();
-        let keys: std::collections::BTreeSet<_> = effects.iter().map(|e| &e.body).collect();
+        let keys: BTreeSet<_> = effects.iter().map(|e| &e.body).collect();
         assert_eq!((effects.len(), keys.len()), (rows as usize, rows as usize));
     }
     assert!(

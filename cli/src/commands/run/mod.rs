@@ -261,10 +261,10 @@ impl Driving<'_> {
         let mut idle = true;
         let (status, signal) = loop {
             let handle = match course {
-                Course::Done => self.engine.resume(self.run)?,
+                Course::Done => self.engine.resume(self.run).await?,
                 Course::Resume => {
                     idle = false;
-                    self.engine.resume(self.run)?
+                    self.engine.resume(self.run).await?
                 }
                 Course::Start(input) => {
                     idle = false;

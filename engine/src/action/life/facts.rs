@@ -52,7 +52,10 @@ impl Life {
             .as_ref()
             .expect("a running attempt has an intent");
         let last = self.counted >= intent.attempts_max;
+        let earlier_may_act = self.earlier_unclosed && intent.class != RecoveryClass::ReadOnly;
         match &mut entry.outcome {
+            // It says nothing of an earlier attempt that may still act: that stays in doubt.
+            Outcome::NotExecuted { .. } if earlier_may_act => {}
             Outcome::NotExecuted { why, .. } if last => {
                 entry.outcome = Outcome::Failed {
                     why: format!("not executed after {} attempts: {why}", self.counted),

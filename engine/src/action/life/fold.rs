@@ -49,7 +49,8 @@ impl Life {
         let expected = match &self.state {
             State::Proposed => 1,
             State::Approved { attempt } | State::Waiting { attempt, .. } => *attempt,
-            State::InDoubt(doubt) if !doubt.asking && self.may_run_again() => doubt.attempt + 1,
+            // A question that is out is no obstacle: its answer will be evidence.
+            State::InDoubt(doubt) if self.may_run_again() => doubt.attempt + 1,
             _ => return Err(self.illegal("decided on", "no attempt is due")),
         };
         if attempt != expected {
@@ -72,6 +73,7 @@ impl Life {
                 }
                 self.intent = Some(intent.clone());
                 self.counted += 1;
+                self.earlier_unclosed = self.unclosed;
                 self.unclosed = true;
                 self.state = State::Running { attempt };
             }
@@ -151,6 +153,11 @@ impl Life {
                 format!("attempt {attempt} does not run"),
             ));
         }
+        let harmless = self
+            .intent
+            .as_ref()
+            .is_some_and(|intent| intent.class == RecoveryClass::ReadOnly);
+        let earlier_may_act = self.earlier_unclosed && !harmless;
         self.state = match &entry.outcome {
             Outcome::Succeeded(output) => State::Settled(Settled::Succeeded {
                 attempt,
@@ -168,6 +175,12 @@ impl Life {
                 why: why.clone(),
                 voided: false,
             }),
+            Outcome::NotExecuted { why, .. } if earlier_may_act => {
+                let why = format!(
+                    "this attempt was not executed ({why}), but an earlier one may have been"
+                );
+                State::InDoubt(Doubt::new(attempt, &why, at))
+            }
             Outcome::NotExecuted { why, retry_at } => match retry_at {
                 Some(due) => State::Waiting {
                     attempt: attempt + 1,
@@ -218,12 +231,20 @@ impl Life {
         doubt.last_answer = Some(answer_words(&entry.answer));
         self.state = match &entry.answer {
             Answer::Executed {
-                output: raw @ Payload::Bytes(_),
+                output: raw @ (Payload::Bytes(_) | Payload::BytesBlob(_)),
                 ..
             } => State::Settled(Settled::Unusable {
                 attempt,
                 raw: raw.clone(),
                 why: "the reconciler's output does not fit the declared output".into(),
+            }),
+            Answer::Executed {
+                output: raw @ Payload::Lost(_),
+                ..
+            } => State::Settled(Settled::Unusable {
+                attempt,
+                raw: raw.clone(),
+                why: "the reconciler's output could not be stored; only its hash is kept".into(),
             }),
             Answer::Executed { output, .. } => State::Settled(Settled::Succeeded {
                 attempt,
@@ -283,7 +304,7 @@ impl Life {
 
     pub(super) fn apply_parked(&mut self, entry: &ParkedEntry) -> Result<(), Illegal> {
         match &self.state {
-            State::InDoubt(doubt) if doubt.attempt == entry.attempt.attempt && !doubt.asking => {
+            State::InDoubt(doubt) if doubt.attempt == entry.attempt.attempt => {
                 self.state = State::Parked {
                     attempt: doubt.attempt,
                     why: entry.why.clone(),

@@ -39,6 +39,8 @@ pub struct Life {
     approved: bool,
     /// The latest attempt may still act.
     unclosed: bool,
+    /// So may an attempt before the latest one.
+    earlier_unclosed: bool,
 }
 
 /// What happens to an action.
@@ -134,6 +136,7 @@ impl Life {
             counted: 0,
             approved: false,
             unclosed: false,
+            earlier_unclosed: false,
         }
     }
 
@@ -152,9 +155,12 @@ impl Life {
         self.approved
     }
 
-    /// True if it is parked: only a person can move it, and nothing beside it waits for that.
+    /// True if only a person can move it; nothing beside it waits for that.
     pub(crate) fn rests(&self) -> bool {
-        matches!(self.state, State::Parked { .. })
+        matches!(
+            self.state,
+            State::Parked { .. } | State::AwaitingApproval { .. }
+        )
     }
 
     /// How it ended, if it did.
@@ -238,6 +244,16 @@ impl Life {
     /// new opening after it folded the facts. `Run` for an attempt of an earlier opening means
     /// that it was interrupted.
     pub fn next(&self, around: &Surroundings) -> Next {
+        if let Some(attempt) = self.unbegun()
+            && self.key_may_be_forgotten(around)
+        {
+            let why =
+                "an earlier attempt is in doubt, and its key may be forgotten by now".to_owned();
+            return Next::Park {
+                attempt: attempt - 1,
+                why,
+            };
+        }
         match &self.state {
             State::Proposed => Next::Decide {
                 attempt: 1,
@@ -255,6 +271,19 @@ impl Life {
             State::AwaitingApproval { .. } | State::Parked { .. } => Next::Person,
             State::Settled(_) => Next::Nothing,
             State::InDoubt(doubt) => self.next_of_doubt(doubt, around),
+        }
+    }
+
+    /// True if an attempt that may still act went out under a key whose window has passed.
+    fn key_may_be_forgotten(&self, around: &Surroundings) -> bool {
+        let (Some(intent), Some(first), true) = (&self.intent, self.first, self.unclosed) else {
+            return false;
+        };
+        match intent.class {
+            RecoveryClass::Idempotent { window_ms } => {
+                !inside_window(first, window_ms, intent.timeout_ms, around)
+            }
+            _ => false,
         }
     }
 

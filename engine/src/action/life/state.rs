@@ -139,7 +139,8 @@ impl Doubt {
     /// When the next question is due, wall clock.
     pub fn ask_at_wall_ms(&self, rule: AskRule) -> i64 {
         let pause = match (self.running_pause_ms, self.asks) {
-            (Some(pause), _) => pause,
+            // A floor, so that a reconciler that says "ask again at once" makes no hot loop.
+            (Some(pause), _) => pause.max(rule.backoff_first_ms),
             (None, 0) => 0,
             (None, asks) => backoff_ms(rule.backoff_first_ms, rule.backoff_max_ms, asks),
         };

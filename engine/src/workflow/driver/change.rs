@@ -7,7 +7,7 @@ use crate::operator::plan::{self, Plan};
 use intendant_journal::format::entry::{ApprovalEntry, AttemptRef, Body, OperatorNote};
 use tokio::sync::oneshot;
 
-use super::{Driver, Mail, Stopped, cancel_words};
+use super::{Driver, Stopped, cancel_words};
 
 impl Driver {
     pub(super) fn change(
@@ -21,12 +21,26 @@ impl Driver {
             None => Ok(()),
         };
         let planned = match plan::plan(&self.state, request, &check) {
-            Ok(Plan::Record(planned)) => *planned,
-            Ok(Plan::Replayed(sequence)) => {
-                let message = "this request was answered before; nothing changed".to_owned();
+            Ok(Plan::Record(planned)) => {
+                match crate::payload::keep_large(self.shared.log.as_ref(), planned.fact.clone()) {
+                    Ok(fact) => plan::Planned { fact, ..*planned },
+                    Err(why) => {
+                        let remedy = "send the same request again once there is space".to_owned();
+                        let (code, message) = ("storage".to_owned(), why.to_string());
+                        let _ = reply.send(Err(Refusal {
+                            code,
+                            message,
+                            remedy,
+                        }));
+                        return Ok(());
+                    }
+                }
+            }
+            Ok(Plan::Replayed(answered)) => {
+                let message = format!("answered before ({}); nothing changed", answered.what);
                 let done = Done {
                     message,
-                    sequence: sequence.0,
+                    sequence: answered.sequence.0,
                     replayed: true,
                     warnings: Vec::new(),
                 };
@@ -57,6 +71,7 @@ impl Driver {
         if let Some(of) = of {
             // A question that is out or due is no longer needed; its answer is evidence at most.
             self.active.retain(|active| active.action != of);
+            self.due_questions.retain(|due, _| due.action != of);
         }
         let done = Done {
             message: planned.message,
@@ -144,7 +159,16 @@ impl Driver {
                 "settle it with `intendant resolve`",
             );
         }
-        let _ = self.post.send(Mail::AskDue(attempt.clone()));
+        if self.asking.contains(attempt) {
+            let message = format!("{name} is being asked about already");
+            return refuse(
+                "already_asking",
+                message,
+                "wait for the answer; see `intendant show`",
+            );
+        }
+        // In place of the question that is due later.
+        self.wait_to_ask(&attempt.action, attempt.attempt, i64::MIN);
         Ok(format!("{name} is being asked about"))
     }
 }

@@ -24,7 +24,7 @@ use std::time::Duration;
 use intendant_journal::error::AppendError;
 use intendant_journal::format::entry::{
     ActionRef, AttemptRef, Body, End, OperatorNote, Outcome, OutcomeEntry, PassEnded, PassStarted,
-    Payload, Proposal, ScopePath,
+    Proposal, ScopePath,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -52,8 +52,9 @@ pub(crate) enum Mail {
     Replied(AttemptRef, Exit),
     /// Another attempt is due.
     Due(AttemptRef),
-    /// Nothing of the attempt in doubt can act any more: its reconciler can be asked.
-    AskDue(AttemptRef),
+    /// Nothing of the attempt in doubt can act any more: its reconciler can be asked. The number is
+    /// that of the wait; an older one is void.
+    AskDue(AttemptRef, u64),
     /// The reconciler answered.
     Answered(AttemptRef, JsonAnswer),
     /// A timer came due.
@@ -62,8 +63,10 @@ pub(crate) enum Mail {
     Change(Request, oneshot::Sender<Result<Done, Refusal>>),
     /// An operator wants the reconciler asked now.
     AskNow(AttemptRef, oneshot::Sender<Result<String, Refusal>>),
-    /// Somebody wants to look, at a durable moment.
-    Look(oneshot::Sender<Box<RunState>>),
+    /// Somebody wants to look at the durable state.
+    Look(Box<dyn FnOnce(&RunState) + Send>),
+    /// The journal is disabled: nothing more can be recorded, so nothing more is begun.
+    JournalGone,
     /// Start nothing new; end when nothing runs any more.
     Stop,
     /// Record what still runs as interrupted and end.
@@ -128,6 +131,11 @@ pub(crate) struct Driver {
     active: HashSet<AttemptRef>,
     /// Attempts about which a question is out.
     asking: HashSet<AttemptRef>,
+    /// Waits for questions, numbered; of each attempt only the latest counts.
+    questions: u64,
+    due_questions: HashMap<AttemptRef, u64>,
+    /// Who asked the run to end, as soon as that is staged.
+    cancelled: Option<OperatorNote>,
     tasks: JoinSet<()>,
     timers: HashSet<ScopePath>,
     cautious: bool,
@@ -150,6 +158,7 @@ impl Driver {
             Ok(begun) => begun,
             Err(stopped) => return stopped.status(),
         };
+        let cancelled = state.cancelled.clone();
         let board = Board::new(shared.kernel.clone(), shared.clock.clone());
         let mut driver = Self {
             shared,
@@ -169,6 +178,9 @@ impl Driver {
             answers: Vec::new(),
             active: HashSet::new(),
             asking: HashSet::new(),
+            questions: 0,
+            due_questions: HashMap::new(),
+            cancelled,
             tasks: JoinSet::new(),
             timers: HashSet::new(),
             stopping: false,
@@ -222,7 +234,7 @@ impl Driver {
         loop {
             self.pump()?;
             // The end rides in the same batch as the last outcome.
-            let end = self.ended();
+            let end = self.ended()?;
             if let Some(end) = &end {
                 let (pass, end) = (self.state.pass.pass, end.clone());
                 self.stage(Body::PassEnded(PassEnded { pass, end }))?;
@@ -302,15 +314,17 @@ impl Driver {
         while self.tasks.try_join_next().is_some() {}
         match mail {
             Mail::Replied(attempt, exit) => {
-                self.active.remove(&attempt);
-                let entry = self.record_exit(attempt.clone(), exit);
-                self.step(&attempt.action, Event::Replied(entry))?;
+                self.take_reply(attempt, exit)?;
             }
             Mail::Due(due) => {
                 self.active.remove(&due);
                 self.attempt_again(due)?;
             }
-            Mail::AskDue(attempt) => {
+            Mail::AskDue(attempt, question) => {
+                if self.due_questions.get(&attempt) != Some(&question) {
+                    return Ok(None);
+                }
+                self.due_questions.remove(&attempt);
                 self.active.remove(&attempt);
                 let in_doubt = matches!(self.life(&attempt.action).map(Life::state),
                     Some(State::InDoubt(doubt)) if doubt.attempt == attempt.attempt);
@@ -322,10 +336,7 @@ impl Driver {
                 }
             }
             Mail::Answered(attempt, answer) => {
-                self.active.remove(&attempt);
-                self.asking.remove(&attempt);
-                let entry = self.record_answer(attempt.clone(), answer);
-                self.step(&attempt.action, Event::Answered(entry))?;
+                self.take_answer(attempt, answer)?;
                 // Recorded before it is acted on, whatever else is staged.
                 self.flush().await?;
             }
@@ -336,7 +347,7 @@ impl Driver {
                     .timers
                     .get(&path)
                     .is_some_and(|timer| !timer.fired);
-                if waits && !self.stopping && self.state.cancelled.is_none() {
+                if waits && !self.stopping && self.cancelled.is_none() {
                     self.stage(Body::TimerFired(path))?;
                 }
             }
@@ -348,9 +359,10 @@ impl Driver {
                 self.flush().await?;
                 let _ = reply.send(self.ask_now(&attempt));
             }
-            Mail::Look(reply) => {
-                self.flush().await?;
-                let _ = reply.send(Box::new(self.state.clone()));
+            Mail::Look(look) => look(&self.state),
+            Mail::JournalGone => {
+                let why = self.shared.log.disabled().unwrap_or_default();
+                return Err(Stopped::Journal(AppendError::Disabled { why }));
             }
             Mail::Stop => {
                 self.stopping = true;
@@ -364,9 +376,33 @@ impl Driver {
         Ok(None)
     }
 
+    fn take_reply(&mut self, attempt: AttemptRef, exit: Exit) -> Result<(), Stopped> {
+        self.active.remove(&attempt);
+        let entry = self.record_exit(attempt.clone(), exit);
+        self.step(&attempt.action, Event::Replied(entry))
+    }
+
+    fn take_answer(&mut self, attempt: AttemptRef, answer: JsonAnswer) -> Result<(), Stopped> {
+        self.asking.remove(&attempt);
+        if !self.due_questions.contains_key(&attempt) {
+            self.active.remove(&attempt);
+        }
+        let entry = self.record_answer(attempt.clone(), answer);
+        self.step(&attempt.action, Event::Answered(entry))
+    }
+
     /// Records what still runs as interrupted. Its tasks, and what they started, are dropped.
     async fn cut(&mut self) -> Result<RunStatus, Stopped> {
         self.tasks.shutdown().await;
+        // What had answered by then is known.
+        while let Ok(mail) = self.mailbox.try_recv() {
+            match mail {
+                Mail::Replied(attempt, exit) => self.take_reply(attempt, exit)?,
+                Mail::Answered(attempt, answer) => self.take_answer(attempt, answer)?,
+                _ => {}
+            }
+        }
+        self.flush().await?;
         let running: Vec<_> = self
             .state
             .actions
@@ -411,15 +447,12 @@ impl Driver {
         // Time has passed: a window may have closed, a person may have spoken.
         let next = life.next(&around);
         match next {
-            Next::Decide {
-                attempt,
-                at_wall_ms,
-            } if attempt == due.attempt => {
-                if at_wall_ms > around.now.wall_ms {
-                    self.wait_for_attempt(&of, attempt, at_wall_ms);
-                    return Ok(());
-                }
+            // One question at a time: its answer may make the attempt needless.
+            Next::Decide { attempt, .. } if self.asks_about(&of) => {
+                self.wait_for_attempt(&of, attempt, i64::MAX);
+                return Ok(());
             }
+            Next::Decide { attempt, .. } if attempt == due.attempt => {}
             Next::Ask { .. } | Next::Park { .. } => {
                 self.todo.push((of, next));
                 return Ok(());
@@ -439,6 +472,10 @@ impl Driver {
                 self.stage_decision(&of, due.attempt, None, decision, None)
             }
         }
+    }
+
+    fn asks_about(&self, of: &ActionRef) -> bool {
+        self.asking.iter().any(|attempt| attempt.action == *of)
     }
 
     /// Polls the workflow once.
@@ -465,10 +502,14 @@ impl Driver {
 
     /// How the pass ends, once the workflow returned and every action has settled, with what is
     /// staged.
-    fn ended(&self) -> Option<End> {
-        let returned = self.returned.as_ref()?;
-        if self.stopping || !self.active.is_empty() || !self.deliveries.is_empty() {
-            return None;
+    fn ended(&self) -> Result<Option<End>, Stopped> {
+        let Some(returned) = &self.returned else {
+            return Ok(None);
+        };
+        let busy =
+            !self.active.is_empty() || !self.asking.is_empty() || !self.deliveries.is_empty();
+        if self.stopping || busy {
+            return Ok(None);
         }
         let staged = |of: &ActionRef| self.staged.get(&of.path).filter(|staged| staged.of == *of);
         let open = self
@@ -480,26 +521,25 @@ impl Driver {
                 .values()
                 .any(|staged| staged.life.settled().is_none());
         if open {
-            return None;
+            return Ok(None);
         }
-        if let Some(note) = &self.state.cancelled {
-            return Some(End::Cancelled(cancel_words(Some(note))));
+        if let Some(note) = &self.cancelled {
+            return Ok(Some(End::Cancelled(cancel_words(Some(note)))));
         }
-        Some(match returned {
-            Ok(text) => match self.keep_text(text) {
-                Ok(payload) => End::Completed(payload),
-                Err(_) => End::Failed("the result could not be stored".to_owned()),
-            },
+        Ok(Some(match returned {
+            Ok(text) => End::Completed(self.keep_text(text)?),
             Err(error) => End::Failed(error.clone()),
-        })
+        }))
     }
 
     /// True if nothing goes on by itself: only people can move this run.
     fn waits_for_person(&self) -> bool {
-        let waits_for_signal = self.state.waits.values().any(|wait| wait.took.is_none());
+        let waits =
+            || !self.timers.is_empty() || self.state.waits.values().any(|wait| wait.took.is_none());
+        // A cancelled run's timers and waits wake nobody any more.
         self.active.is_empty()
-            && self.timers.is_empty()
-            && !waits_for_signal
+            && self.asking.is_empty()
+            && (self.cancelled.is_some() || !waits())
             && self.state.unsettled().next().is_some()
     }
 
@@ -566,13 +606,4 @@ fn cancel_words(note: Option<&OperatorNote>) -> String {
         Some(note) => format!("the run was asked to end by {}: {}", note.who, note.reason),
         None => "the run was asked to end".to_owned(),
     }
-}
-
-fn lost(bytes: &[u8]) -> Payload {
-    use sha2::Digest as _;
-    let sha256 = intendant_journal::format::entry::Digest(sha2::Sha256::digest(bytes).into());
-    Payload::Lost(intendant_journal::format::entry::BlobRef {
-        sha256,
-        bytes: bytes.len() as u64,
-    })
 }

@@ -13,7 +13,8 @@ use intendant_journal::format::entry::{
 };
 use std::sync::Arc;
 
-use super::{Driver, Stopped, lost};
+use super::{Driver, Stopped};
+use crate::payload::{bounded, lost};
 
 impl Driver {
     pub(super) fn record_exit(&self, attempt: AttemptRef, exit: Exit) -> OutcomeEntry {
@@ -33,14 +34,17 @@ impl Driver {
                         Payload::Lost(intendant_journal::format::entry::BlobRef { sha256, bytes })
                     }
                 };
-                Outcome::Unusable { raw, why }
+                Outcome::Unusable {
+                    raw,
+                    why: bounded(why),
+                }
             }
             ExitEnd::Error(ToolError::NotExecuted(why)) => Outcome::NotExecuted {
-                why,
+                why: bounded(why),
                 retry_at: None,
             },
-            ExitEnd::Error(ToolError::Failed(why)) => Outcome::Failed { why },
-            ExitEnd::Error(ToolError::Unknown(why)) => Outcome::Unknown { why },
+            ExitEnd::Error(ToolError::Failed(why)) => Outcome::Failed { why: bounded(why) },
+            ExitEnd::Error(ToolError::Unknown(why)) => Outcome::Unknown { why: bounded(why) },
         };
         let log = (!exit.log.is_empty())
             .then(|| crate::payload::keep_log(self.shared.log.as_ref(), &exit.log));

@@ -108,6 +108,13 @@ impl Driver {
         }
         let mut inner = self.board.lock();
         inner.known = known;
+        inner.resting = self
+            .state
+            .actions
+            .iter()
+            .filter(|action| action.current && action.rested_at_start)
+            .map(|action| action.of.path.clone())
+            .collect();
         inner.notes = self.state.notes.clone();
         inner.recorded = self
             .state
@@ -229,6 +236,9 @@ impl Driver {
             .collect();
         for (path, due) in timers {
             self.arm_timer(path, due);
+        }
+        if let Some(note) = self.cancelled.clone() {
+            self.refuse_what_waits(&note)?;
         }
         self.run_todo();
         Ok(())

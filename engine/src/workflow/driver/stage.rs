@@ -3,7 +3,7 @@
 //! Invariants: a fact is applied to its action's life when it is staged, and to the run's state once
 //! it is durable; effects start only from what a durable commit gave back.
 
-use crate::action::life::{Event, Life, Next};
+use crate::action::life::{Event, Life, Next, attempt_of};
 use crate::engine::status::Halt;
 use crate::kernel::{Acting, Commit, Permit};
 use crate::run::trace::Command;
@@ -63,8 +63,15 @@ impl Driver {
         proposal: Option<Proposal>,
         frozen: &crate::kernel::Frozen,
     ) -> Result<(), Stopped> {
-        let approved = self.life(of).is_some_and(Life::is_approved);
-        let (decision, permit) = match &self.state.cancelled {
+        let earlier = self.life(of).and_then(|life| life.intent().cloned());
+        // A yes covers later attempts of the very tool it was said to.
+        let same_tool = proposal.is_some()
+            || self
+                .state
+                .action_of(of)
+                .is_some_and(|action| action.proposal.tool_version == frozen.contract().version);
+        let approved = same_tool && self.life(of).is_some_and(Life::is_approved);
+        let (decision, permit) = match &self.cancelled {
             // The run was asked to end: nothing new starts, whatever policy says.
             Some(note) => (self.denial(cancel_words(Some(note))), None),
             None => {
@@ -73,6 +80,7 @@ impl Driver {
                     action: of.clone(),
                     attempt,
                     approved,
+                    earlier,
                 };
                 let authorized = self.shared.kernel.authorize(frozen, acting);
                 (authorized.decision, authorized.permit)
@@ -170,7 +178,8 @@ impl Driver {
                 self.deliveries
                     .push_back(Delivery::Signal(signal.name.clone(), payload));
             }
-            Body::CancelRequested(note) if self.state.cancelled.is_none() => {
+            Body::CancelRequested(note) if self.cancelled.is_none() => {
+                self.cancelled = Some(note.clone());
                 self.deliveries
                     .push_back(Delivery::Cancel(cancel_words(Some(note))));
             }
@@ -192,9 +201,20 @@ impl Driver {
     pub(super) async fn flush(&mut self) -> Result<(), Stopped> {
         let bytes_max = self.shared.log.inline_max_bytes() * BATCH_INLINE_PAYLOADS;
         let mut answered = 0;
-        for commit in std::mem::take(&mut self.commit).split(bytes_max) {
-            let facts = commit.entries().len();
-            self.make_durable(commit, answered).await?;
+        let mut parts = std::mem::take(&mut self.commit)
+            .split(bytes_max)
+            .into_iter();
+        while let Some(part) = parts.next() {
+            let entries = part.entries().to_vec();
+            let facts = entries.len();
+            if let Err(error) = self.make_durable(part, answered).await {
+                if matches!(error, Stopped::Journal(AppendError::NoSpace { .. })) {
+                    let later = parts.flat_map(|part| part.entries().to_vec());
+                    self.save_what_fits(entries.into_iter().chain(later).collect())
+                        .await?;
+                }
+                return Err(error);
+            }
             answered += facts;
         }
         if answered > 0 {
@@ -211,15 +231,8 @@ impl Driver {
         before: usize,
     ) -> Result<(), Stopped> {
         let entries = commit.entries().to_vec();
-        let (appended, armed) = match self.shared.kernel.commit(commit).await {
-            Ok(done) => done,
-            Err(error) => {
-                if matches!(error, AppendError::NoSpace { .. }) {
-                    self.save_what_fits(entries).await?;
-                }
-                return Err(Stopped::Journal(error));
-            }
-        };
+        let committed = self.shared.kernel.commit(commit).await;
+        let (appended, armed) = committed.map_err(Stopped::Journal)?;
         let advanced = entries.iter().any(|entry| {
             matches!(
                 entry.body,
@@ -247,15 +260,27 @@ impl Driver {
         Ok(())
     }
 
-    /// On a full disk a batch that starts effects is refused whole. What precedes its first intent
-    /// (outcomes, answers) has room kept for it and is recorded all the same.
-    pub(super) async fn save_what_fits(&mut self, entries: Vec<Entry>) -> Result<(), Stopped> {
+    /// On a full disk a batch that starts effects is refused whole. What happened to actions that had
+    /// begun before (outcomes, answers, a person's word) has room kept for it and is recorded all the
+    /// same; what the workflow commanded is commanded again by replay.
+    async fn save_what_fits(&mut self, entries: Vec<Entry>) -> Result<(), Stopped> {
         let mut facts = Commit::default();
         for entry in entries {
-            if matches!(&entry.body, Body::Action(action) if action.intent.is_some()) {
-                break;
+            let keeps = match &entry.body {
+                Body::Outcome(_)
+                | Body::Answered(_)
+                | Body::LateReply(_)
+                | Body::Parked(_)
+                | Body::Resolved(_)
+                | Body::Approval(_)
+                | Body::Incident(_) => attempt_of(&entry.body)
+                    .is_some_and(|attempt| self.state.action_of(&attempt.action).is_some()),
+                Body::CancelRequested(_) | Body::SignalReceived(_) => true,
+                _ => false,
+            };
+            if keeps && !self.starting {
+                facts.fact(entry);
             }
-            facts.fact(entry);
         }
         if facts.is_empty() {
             return Ok(());
