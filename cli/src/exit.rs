@@ -221,9 +221,19 @@ impl From<OpenError> for Failure {
             OpenError::Newer { ref path, .. } => {
                 told(Exit::JournalRefused, "newer", &error).at(path)
             }
-            OpenError::Shortened { ref path, .. } => {
-                told(Exit::JournalRefused, "shortened", &error).at(path)
-            }
+            OpenError::Shortened {
+                ref path,
+                segment,
+                offset,
+                ..
+            } => Self {
+                place: Some(Box::new(Place {
+                    path: path.clone(),
+                    segment,
+                    offset: segment.map(|_| offset),
+                })),
+                ..told(Exit::JournalRefused, "shortened", &error)
+            },
             OpenError::Owned { ref path, pid, .. } => {
                 let owner = match pid {
                     0 => "a process that is just starting".to_owned(),
@@ -273,10 +283,11 @@ impl From<AppendError> for Failure {
                 "no_space",
                 "free space, then start again: a restart is safe",
             ),
+            // It comes from a run that has begun, so it is no bad usage.
             AppendError::TooLarge { .. } => (
-                Exit::Usage,
+                Exit::Storage,
                 "too_large",
-                "make it smaller, or start a journal with larger segments",
+                "start again with larger segments (--segment-bytes): a restart is safe",
             ),
             AppendError::Refused { .. } => (
                 Exit::Storage,
@@ -388,6 +399,8 @@ mod tests {
             (
                 OpenError::Shortened {
                     path: path.clone(),
+                    segment: Some(1),
+                    offset: 4096,
                     end: Sequence(1),
                     durable: Sequence(3),
                     witness: "the mark".into(),
@@ -409,6 +422,11 @@ mod tests {
                 OpenError::Append(AppendError::NoSpace { why: "full".into() }),
                 6,
                 "no_space",
+            ),
+            (
+                OpenError::Append(AppendError::TooLarge { bytes: 2, max: 1 }),
+                6,
+                "too_large",
             ),
             (
                 OpenError::Io {

@@ -8,16 +8,20 @@ use std::path::{Path, PathBuf};
 
 use intendant_journal::disk::RealDisk;
 use intendant_journal::lock::{self, Owner};
-use intendant_journal::scan::{ScanReport, VerifyReport};
+use intendant_journal::scan::{ScanReport, VerifyReport, Whereabouts};
 use intendant_journal::{Journal, Options};
 
 use intendant_journal::error::OpenError;
 use intendant_journal::format::entry::Recorded;
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 
 /// Name and version of this program, recorded with every opening.
 const PROGRAM: &str = concat!("intendant ", env!("CARGO_PKG_VERSION"));
+
+/// Said where there is no place for records of journals.
+pub(crate) const NO_RECORDS: &str = "neither XDG_STATE_HOME nor HOME is set: the journal cannot be \
+     recorded outside its folder, and its loss would be taken for a fresh start";
 
 /// How `run` opens.
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +56,35 @@ pub(crate) fn owner(data: &Path) -> Result<Option<Owner>, Failure> {
 
 /// Reads all entries without lock, projection or writes.
 pub(crate) fn scan(data: &Path, visit: impl FnMut(Recorded)) -> Result<ScanReport, OpenError> {
-    intendant_journal::scan::scan(data, visit)
+    intendant_journal::scan::scan(data, visit).map_err(|error| or_gone(data, error))
 }
 
 /// Checks everything that can be checked from outside.
 pub(crate) fn verify(data: &Path) -> Result<VerifyReport, OpenError> {
-    intendant_journal::scan::verify(data)
+    intendant_journal::scan::verify(data).map_err(|error| or_gone(data, error))
+}
+
+/// Which journal the folder holds, and which one is recorded for it.
+pub(crate) fn whereabouts(data: &Path) -> Result<Whereabouts, OpenError> {
+    intendant_journal::scan::whereabouts(data)
+}
+
+/// A journal that is not there is gone if one is recorded for the folder: as `run` says it.
+fn or_gone(data: &Path, error: OpenError) -> OpenError {
+    if !matches!(error, OpenError::Missing { .. } | OpenError::Foreign { .. }) {
+        return error;
+    }
+    match whereabouts(data) {
+        Ok(Whereabouts {
+            there: None,
+            recorded: Some(id),
+            ..
+        }) => OpenError::Gone {
+            path: data.to_owned(),
+            id: id.to_string(),
+        },
+        _ => error,
+    }
 }
 
 /// The folder of the locks of attempts that are going on.
@@ -68,4 +95,18 @@ pub(crate) fn attempts(data: &Path) -> PathBuf {
 /// Where the reason of the last failure of the storage is kept, for those who look later.
 pub(crate) fn last_failure(data: &Path) -> PathBuf {
     data.join("last-failure")
+}
+
+/// Leaves the reason of a failed storage for those who look later; of any other failure nothing.
+/// On a failing disk that may fail too.
+pub(crate) fn leave_word(data: &Path, failure: &Failure) {
+    if failure.exit != Exit::Storage || !data.is_dir() {
+        return;
+    }
+    let at = jiff::Timestamp::now();
+    let word = format!(
+        "at {at:.0} the journal's storage failed: {}\n",
+        failure.message
+    );
+    let _ = std::fs::write(last_failure(data), word);
 }

@@ -28,6 +28,12 @@ pub(crate) fn note(line: impl AsRef<str>) {
     let _ = writeln!(std::io::stderr().lock(), "{}", line.as_ref());
 }
 
+/// Text of a tool without what would steer the terminal.
+pub(crate) fn plain(text: &str) -> String {
+    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    text.replace(steers, "\u{fffd}")
+}
+
 /// Writes one JSON object to standard output.
 pub(crate) fn json(value: &impl Serialize) {
     out(serde_json::to_string(value).expect("what is shown is made of text and numbers"));
@@ -100,6 +106,11 @@ mod tests {
             text.lines().all(|line| line.chars().count() <= 100),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_tool_does_not_steer_the_terminal() {
+        assert_eq!(plain("a\tb\n\u{1b}[2Jc"), "a\tb\n\u{fffd}[2Jc");
     }
 
     #[test]

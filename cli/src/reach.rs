@@ -7,11 +7,14 @@ use std::time::{Duration, Instant};
 use intendant::clock::SystemClock;
 use intendant::engine::Engine;
 use intendant::operator::command::{Change, Done, Refusal, Request};
-use intendant::operator::report::{ActionDetail, HistoryLine, Pending, RunDetail, RunLine};
+use intendant::operator::report::{
+    ActionDetail, AttemptLog, HistoryLine, Pending, RunDetail, RunLine,
+};
 use intendant::operator::{direct, plan};
 use intendant_journal::Journal;
 use intendant_journal::error::OpenError;
 use intendant_journal::face::IntentLog;
+use intendant_journal::format::entry::{BlobRef, Digest};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
@@ -70,7 +73,7 @@ impl Reach {
         &self,
         ask: &Ask,
         in_full: Option<&str>,
-        read: impl Fn(&Still) -> T,
+        read: impl Fn(&Still) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -84,16 +87,16 @@ impl Reach {
                 Found::Stopped => false,
                 Found::Silent => true,
             };
-            return Still::read(&self.data, in_full, live).map(|still| read(&still));
+            return Still::read(&self.data, in_full, live).and_then(|still| read(&still));
         }
     }
 
     pub(crate) fn pending(&self) -> Result<Pending, Failure> {
-        self.look(&Ask::Pending, None, Still::pending)
+        self.look(&Ask::Pending, None, |still| Ok(still.pending()))
     }
 
     pub(crate) fn runs(&self) -> Result<Vec<RunLine>, Failure> {
-        self.look(&Ask::Runs, None, Still::runs)
+        self.look(&Ask::Runs, None, |still| Ok(still.runs()))
     }
 
     pub(crate) fn show(&self, run: &str) -> Result<RunDetail, Failure> {
@@ -101,14 +104,7 @@ impl Reach {
             run: run.to_owned(),
         };
         self.look(&ask, Some(run), |still| still.show(run))?
-            .ok_or_else(|| {
-                Failure::new(
-                    Exit::Usage,
-                    "not_found",
-                    format!("there is no run {run:?}"),
-                    "see `intendant runs`",
-                )
-            })
+            .ok_or_else(|| still::no_run(run))
     }
 
     /// An action by its id or by the id of one of its attempts.
@@ -131,7 +127,10 @@ impl Reach {
                 "see `intendant pending`, or `intendant show RUN`",
             )
         };
-        let found = found.ok_or_else(|| missing(format!("no action is called {action}")))?;
+        let mut found = found.ok_or_else(|| missing(format!("no action is called {action}")))?;
+        for log in &mut found.logs {
+            self.read_log(log);
+        }
         match attempt.map(str::parse::<u32>) {
             None => Ok(found),
             Some(Ok(n)) if n >= 1 && n <= found.attempt => Ok(found),
@@ -139,6 +138,19 @@ impl Reach {
                 "{action} has no such attempt; its latest is {}",
                 found.attempt
             ))),
+        }
+    }
+
+    /// Reads the text of an attempt's log out of its blob. Blobs never change, so it does not
+    /// matter whether an engine is at work.
+    fn read_log(&self, log: &mut AttemptLog) {
+        let Some(blob) = blob_of(&log.text) else {
+            return;
+        };
+        match intendant_journal::scan::read_blob(&self.data, &blob) {
+            Ok(bytes) => log.text = String::from_utf8_lossy(&bytes).into_owned().into(),
+            // The action is shown all the same.
+            Err(error) => crate::print::note(format!("warning: a log cannot be read: {error}")),
         }
     }
 
@@ -227,14 +239,31 @@ impl Reach {
                     // It ended before it answered. What it recorded is found by the request id.
                     Err(_) => continue,
                 },
-                Found::Stopped | Found::Silent => match open::existing(&self.data) {
-                    Ok(journal) => return directly(journal),
-                    Err(OpenError::Owned { .. }) if !late => continue,
-                    Err(error) => return Err(error.into()),
-                },
+                Found::Stopped | Found::Silent => {
+                    let done = match open::existing(&self.data) {
+                        Ok(journal) => directly(journal),
+                        Err(OpenError::Owned { .. }) if !late => continue,
+                        Err(error) => Err(error.into()),
+                    };
+                    return done.inspect_err(|failure| open::leave_word(&self.data, failure));
+                }
             }
         }
     }
+}
+
+/// The blob that stands for a text.
+fn blob_of(text: &serde_json::Value) -> Option<BlobRef> {
+    let blob = text.get("blob")?;
+    let hex = blob["sha256"].as_str().filter(|hex| hex.is_ascii())?;
+    let mut sha256 = [0; 32];
+    for (index, byte) in sha256.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(hex.get(index * 2..index * 2 + 2)?, 16).ok()?;
+    }
+    Some(BlobRef {
+        sha256: Digest(sha256),
+        bytes: blob["bytes"].as_u64()?,
+    })
 }
 
 fn silent(lost: &Lost) -> Failure {

@@ -143,10 +143,14 @@ pub enum OpenError {
     #[error(transparent)]
     Damaged(#[from] Damage),
     /// The log ends before a sequence that a witness says was durable.
-    #[error("{}: the log ends at sequence {end}, but {witness} shows that {durable} was durable: {} entries are lost; restore the folder from a backup", path.display(), durable.0 - end.0)]
+    #[error("{}: the log ends at sequence {end} (offset {offset}), but {witness} shows that {durable} was durable: {} entries are lost; restore the folder from a backup", path.display(), durable.0 - end.0)]
     Shortened {
-        /// The folder.
+        /// The segment's file in which it ends; the journal's folder if it has none.
         path: PathBuf,
+        /// Number of that segment.
+        segment: Option<u64>,
+        /// Byte offset in the file behind the last entry found.
+        offset: u64,
         /// Last sequence found.
         end: Sequence,
         /// Last sequence known durable.

@@ -145,6 +145,11 @@ impl Records {
         }
     }
 
+    /// False if the user has no state folder.
+    pub(crate) fn have_a_place(&self) -> bool {
+        self.folder.is_some()
+    }
+
     /// The path by which a folder is known: without links and relative parts, even if it is gone.
     pub(crate) fn known_path(disk: &dyn Disk, folder: &Path) -> Result<PathBuf, OpenError> {
         let missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;

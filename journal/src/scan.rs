@@ -126,6 +126,36 @@ pub fn scan_on(
     })
 }
 
+/// Which journal a folder holds, and which one is recorded for its path outside of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Whereabouts {
+    /// The journal in the folder, if there is one.
+    pub there: Option<JournalId>,
+    /// The journal recorded for the path, if there is one.
+    pub recorded: Option<JournalId>,
+    /// False if the user has no folder for such records.
+    pub can_be_recorded: bool,
+}
+
+/// Reads which journal a folder holds, and which one is recorded for its path.
+///
+/// # Errors
+/// [`OpenError`] if either cannot be read.
+pub fn whereabouts(path: impl AsRef<Path>) -> Result<Whereabouts, OpenError> {
+    let (disk, folder) = (&RealDisk, path.as_ref());
+    let records = identity::Records::new(None);
+    let known_path = identity::Records::known_path(disk, folder)?;
+    let there = match identity::folder_kind(disk, folder)? {
+        Some(Kind::Folder) => identity::read(disk, folder)?,
+        _ => None,
+    };
+    Ok(Whereabouts {
+        there,
+        recorded: records.read(disk, &known_path)?,
+        can_be_recorded: records.have_a_place(),
+    })
+}
+
 /// Reads a blob of a journal from outside, and checks it against its hash.
 ///
 /// # Errors

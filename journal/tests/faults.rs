@@ -321,10 +321,25 @@ fn fault_a11_a_damaged_last_acknowledged_batch_is_not_taken_for_a_torn_end() {
     bytes[page..].fill(0);
     std::fs::write(copy.segment(1), &bytes).unwrap();
     let error = copy.options().open(copy.data()).unwrap_err();
-    let OpenError::Shortened { end, durable, .. } = error else {
+    assert!(error.to_string().contains("offset"), "{error}");
+    let OpenError::Shortened {
+        path,
+        segment,
+        offset,
+        end,
+        durable,
+        ..
+    } = error
+    else {
         panic!("{error}")
     };
     assert_eq!((end, durable), (Sequence(4), Sequence(6)));
+    assert_eq!((path, segment), (copy.segment(1), Some(1)));
+    let offset = usize::try_from(offset).unwrap();
+    assert!(
+        (4097..=page).contains(&offset) && bytes[offset..].iter().all(|byte| *byte == 0),
+        "the end is not at {offset}"
+    );
 
     // A log with nothing in it, for a journal that is recorded outside.
     let path = place.segment(1);

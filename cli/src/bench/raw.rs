@@ -16,8 +16,12 @@ use super::{BenchError, percentile};
 /// Bytes of a record.
 pub(super) const RECORD_BYTES: usize = 300;
 const FILE_BYTES: usize = 64 * 1024 * 1024;
-const SINGLE_APPENDS: usize = 2_000;
+const SINGLE_APPENDS: usize = 1_000;
 const GROUPED_TIME: Duration = Duration::from_millis(700);
+/// Appends that are not measured, on either side: the first ones pay for what is made once.
+const UNTIMED_APPENDS: usize = 200;
+/// How long the journal may take to make its next segment ready.
+const READY_MAX: Duration = Duration::from_secs(60);
 
 fn zero_filled(path: &Path) -> Result<File, BenchError> {
     std::fs::write(path, vec![0; FILE_BYTES]).map_err(BenchError::of)?;
@@ -34,14 +38,15 @@ fn zero_filled(path: &Path) -> Result<File, BenchError> {
 pub(super) fn single_p50_us(path: &Path) -> Result<f64, BenchError> {
     let file = zero_filled(path)?;
     let record = [0x5a; RECORD_BYTES];
-    let mut times = Vec::with_capacity(SINGLE_APPENDS);
-    for n in 0..SINGLE_APPENDS {
+    let mut times = Vec::with_capacity(UNTIMED_APPENDS + SINGLE_APPENDS);
+    for n in 0..UNTIMED_APPENDS + SINGLE_APPENDS {
         let begun = Instant::now();
         file.write_all_at(&record, (n * RECORD_BYTES) as u64)
             .map_err(BenchError::of)?;
         file.sync_data().map_err(BenchError::of)?;
         times.push(begun.elapsed().as_secs_f64() * 1e6);
     }
+    times.drain(..UNTIMED_APPENDS);
     drop(file);
     std::fs::remove_file(path).map_err(BenchError::of)?;
     times.sort_by(f64::total_cmp);
@@ -52,9 +57,15 @@ pub(super) fn single_p50_us(path: &Path) -> Result<f64, BenchError> {
 /// and syncs.
 pub(super) async fn grouped_per_s(path: &Path, callers: usize) -> Result<f64, BenchError> {
     let file = zero_filled(path)?;
+    for n in 0..UNTIMED_APPENDS {
+        file.write_all_at(&[0x5a; RECORD_BYTES], (n * RECORD_BYTES) as u64)
+            .map_err(BenchError::of)?;
+        file.sync_data().map_err(BenchError::of)?;
+    }
     let (submit, mut submitted) = mpsc::channel::<oneshot::Sender<()>>(callers.max(1) * 2);
     let writer = std::thread::spawn(move || -> std::io::Result<()> {
-        let (mut offset, mut waiting, mut buffer) = (0, Vec::new(), Vec::new());
+        let mut offset = UNTIMED_APPENDS * RECORD_BYTES;
+        let (mut waiting, mut buffer) = (Vec::new(), Vec::new());
         while let Some(first) = submitted.blocking_recv() {
             waiting.push(first);
             while let Ok(next) = submitted.try_recv() {
@@ -107,12 +118,47 @@ pub(super) async fn grouped_per_s(path: &Path, callers: usize) -> Result<f64, Be
     Ok(total as f64 / seconds)
 }
 
-fn journal(folder: &Path) -> Result<Journal, BenchError> {
+/// A new journal.
+pub(super) fn journal(folder: &Path) -> Result<Journal, BenchError> {
     Options::new()
         .state_home(folder.with_extension("state"))
         .program("intendant bench")
         .open_or_create(folder)
         .map_err(BenchError::of)
+}
+
+/// Waits until the segment behind the first one lies ready. It is made once for 64 MiB of log and
+/// beside the appends, so it would disturb a short measurement more than a long job.
+pub(super) async fn next_segment_is_ready(folder: &Path) -> Result<(), BenchError> {
+    let until = Instant::now() + READY_MAX;
+    loop {
+        let names = std::fs::read_dir(folder.join("journal")).map_err(BenchError::of)?;
+        let ready = names
+            .filter_map(Result::ok)
+            .filter(|entry| entry.path().extension().is_some_and(|end| end == "seg"))
+            .count();
+        if ready >= 2 {
+            return Ok(());
+        }
+        if Instant::now() >= until {
+            let why = "the journal's next segment does not become ready".to_owned();
+            return Err(BenchError(why));
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A journal that has done what it does once.
+async fn settled_journal(folder: &Path) -> Result<Journal, BenchError> {
+    let journal = journal(folder)?;
+    for _ in 0..UNTIMED_APPENDS {
+        journal
+            .append(batch("untimed"))
+            .await
+            .map_err(BenchError::of)?;
+    }
+    next_segment_is_ready(folder).await?;
+    Ok(journal)
 }
 
 /// A batch of one entry of about the record's size.
@@ -137,7 +183,7 @@ fn batch(run: &str) -> Batch {
 
 /// Median time, in microseconds, of one append to the journal by one caller.
 pub(super) async fn journal_single_p50_us(folder: &Path) -> Result<f64, BenchError> {
-    let journal = journal(folder)?;
+    let journal = settled_journal(folder).await?;
     let mut times = Vec::with_capacity(SINGLE_APPENDS);
     for _ in 0..SINGLE_APPENDS {
         let batch = batch("bench");
@@ -153,7 +199,7 @@ pub(super) async fn journal_single_p50_us(folder: &Path) -> Result<f64, BenchErr
 
 /// Records a second that the journal appends with many callers.
 pub(super) async fn journal_per_s(folder: &Path, callers: usize) -> Result<f64, BenchError> {
-    let journal = Arc::new(journal(folder)?);
+    let journal = Arc::new(settled_journal(folder).await?);
     let begun = Instant::now();
     let mut tasks = Vec::new();
     for caller in 0..callers.max(1) {

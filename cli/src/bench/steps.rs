@@ -13,10 +13,9 @@ use intendant::tool::json::{
 };
 use intendant::tool::reconciler::JsonAnswer;
 use intendant::workflow::{CallError, Workflow};
-use intendant_journal::Options;
 use serde_json::{Value, json};
 
-use super::{BenchError, Plan, percentile};
+use super::{BenchError, Plan, percentile, raw};
 
 /// What was measured of whole steps.
 pub(super) struct Measured {
@@ -60,11 +59,8 @@ impl JsonReconciler for AskNobody {
 }
 
 pub(super) async fn run(folder: &Path, plan: Plan) -> Result<Measured, BenchError> {
-    let journal = Options::new()
-        .state_home(folder.with_extension("state"))
-        .program("intendant bench")
-        .open_or_create(folder)
-        .map_err(BenchError::of)?;
+    let journal = raw::journal(folder)?;
+    raw::next_segment_is_ready(folder).await?;
     let mut contract = Contract::new("answer").reconcilable(Closure::AbortClaim);
     contract.input = json!({
         "type": "object",

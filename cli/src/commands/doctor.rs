@@ -80,6 +80,7 @@ impl Finding {
 pub(super) fn run(common: &Common, _: &DoctorArgs) -> Result<Exit, Failure> {
     let data = &common.data;
     let mut findings = journal(data);
+    findings.extend(record(data));
     findings.push(owner(data));
     if data.is_dir() {
         findings.push(space(data));
@@ -146,6 +147,42 @@ fn journal(data: &Path) -> Vec<Finding> {
         Finding::ok("clock", "not behind the journal")
     };
     vec![Finding::ok("journal", found), clock]
+}
+
+/// The record outside against what is in the folder. Where both know of nothing, nothing is said.
+fn record(data: &Path) -> Option<Finding> {
+    let found = match open::whereabouts(data) {
+        Ok(found) => found,
+        Err(error) => return Some(Finding::bad("record", error.into())),
+    };
+    if !found.can_be_recorded {
+        return Some(Finding::warning("record", open::NO_RECORDS, "set HOME"));
+    }
+    let refused = |what: String, remedy: &str| {
+        Finding::bad(
+            "record",
+            Failure::new(Exit::JournalRefused, "gone", what, remedy),
+        )
+    };
+    Some(match (found.there, found.recorded) {
+        (None, None) => return None,
+        (Some(_), None) => Finding::warning(
+            "record",
+            "the journal is not recorded outside its folder",
+            "if it was moved here, that is as it should be: the next start records it",
+        ),
+        (Some(there), Some(recorded)) if there == recorded => {
+            Finding::ok("record", "the record outside names this journal")
+        }
+        (Some(there), Some(recorded)) => refused(
+            format!("the record outside names journal {recorded}, the folder holds {there}"),
+            "bring the recorded one back, or take this one with run --new-journal",
+        ),
+        (None, Some(recorded)) => refused(
+            format!("the record outside names journal {recorded}, and it is gone"),
+            "bring it back (volume not mounted?), or begin a new one with run --new-journal",
+        ),
+    })
 }
 
 fn owner(data: &Path) -> Finding {

@@ -34,7 +34,7 @@ pub(super) struct ResolveArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Found {
-    /// It happened; takes --output
+    /// It happened; takes --output JSON, what the tool would have printed (null if nothing)
     #[arg(long, requires = "output")]
     executed: bool,
     /// It did not happen and will not: your claim, on which it is run again under the same key

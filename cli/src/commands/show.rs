@@ -119,6 +119,10 @@ fn print_action(action: &ActionDetail) {
         &[0, 1, 2, 3],
         history,
     ));
+    for log in &action.logs {
+        print::out(format!("\nstandard error of attempt {}:", log.attempt));
+        print::out(print::plain(text_of(&log.text).trim_end()));
+    }
 }
 
 /// Text as it is, all else as JSON.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use intendant::action::id::IntentId;
 use intendant::engine::Engine;
 use intendant::operator::command::{Refusal, Request};
-use intendant::operator::view;
+use intendant::operator::{history, view};
 use intendant_journal::Journal;
 use intendant_journal::face::{IntentLog, RunFilter};
 use intendant_journal::format::entry::{Body, Sequence};
@@ -160,7 +160,11 @@ async fn answer(engine: &Engine, ask: Ask, uid: u32) -> Result<Value, Refusal> {
             "disabled": engine.log().disabled(),
             "driving": engine.driving(),
         })),
-        Ask::Pending => value(&engine.pending().await.map_err(unreadable)?),
+        Ask::Pending => {
+            let mut pending = engine.pending().await.map_err(unreadable)?;
+            view::add_keys(&mut pending.items, engine.log().id());
+            value(&pending)
+        }
         Ask::Runs => value(&engine.runs().await.map_err(unreadable)?),
         Ask::Show { run } => value(&engine.show(&run).await.map_err(unreadable)?),
         Ask::Change {
@@ -197,7 +201,7 @@ async fn reconcile(engine: &Engine, intent: &str) -> Result<String, Refusal> {
         if let Some(recorded) = answered {
             return Ok(format!(
                 "the reconciler was asked about {}",
-                view::history_line(recorded).detail
+                history::history_line(recorded).detail
             ));
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -216,7 +220,7 @@ fn tail(engine: &Engine, run: Option<&str>, after: u64) -> Result<Value, Refusal
         let new = history
             .iter()
             .filter(|recorded| recorded.sequence > Sequence(after) && recorded.sequence <= end);
-        lines.extend(new.map(view::history_line));
+        lines.extend(new.map(history::history_line));
     }
     lines.sort_by_key(|line| line.sequence);
     value(&(lines, end))

@@ -56,14 +56,74 @@ fn a_journal_that_is_gone_though_recorded_is_no_fresh_start() {
     assert_eq!(error["code"], "gone");
     assert!(error["remedy"].as_str().unwrap().contains("--new-journal"));
     assert!(!world.data().exists());
-    world.json(&["pending"]).ends(4);
-    world.json(&["cancel", "pay"]).ends(4);
+    for args in [
+        &["pending"][..],
+        &["runs"],
+        &["show", "pay"],
+        &["explain", "pay/pay/a#1"],
+        &["tail"],
+        &["verify"],
+        &["cancel", "pay"],
+    ] {
+        let told = &world.json(args).ends(4).json()["error"];
+        assert_eq!(told, error, "{args:?}");
+    }
+    assert_eq!(record_finding(&world)["state"], "bad");
     // Brought back, it goes on; asked for deliberately, a new one begins.
     std::fs::rename(world.path("elsewhere"), world.data()).unwrap();
     assert_eq!(world.run().ends(0).json()["actions"]["replayed"], 1);
     std::fs::remove_dir_all(world.data()).unwrap();
     let args = ["run", "job.toml", "--new-journal"];
     assert_eq!(world.json(&args).ends(0).json()["actions"]["replayed"], 0);
+}
+
+/// What `doctor` says of the record outside.
+fn record_finding(world: &World) -> serde_json::Value {
+    let doctor = world.json(&["doctor"]).json();
+    let findings = doctor["findings"].as_array().unwrap();
+    let record = findings.iter().find(|finding| finding["what"] == "record");
+    record.unwrap_or_else(|| panic!("{doctor}")).clone()
+}
+
+#[test]
+fn a_new_journal_is_not_begun_over_one_that_is_there() {
+    let world = World::new(RECONCILABLE, &[("a", 1)]);
+    world.run().ends(0);
+    assert_eq!(record_finding(&world)["state"], "ok");
+    let args = ["run", "job.toml", "--new-journal"];
+    let error = &world.json(&args).ends(2).json()["error"];
+    assert_eq!(error["code"], "journal_there");
+    assert_eq!(error["path"], world.data().to_str().unwrap());
+    assert_eq!(world.pending()["engine"], "stopped");
+    // Another journal than the recorded one is refused, and taken only on demand.
+    std::fs::rename(world.data(), world.path("first")).unwrap();
+    world.json(&args).ends(0);
+    std::fs::remove_dir_all(world.data()).unwrap();
+    std::fs::rename(world.path("first"), world.data()).unwrap();
+    let record = record_finding(&world);
+    assert_eq!(record["state"], "bad");
+    assert!(record["remedy"].as_str().unwrap().contains("--new-journal"));
+    world.run().ends(4);
+    assert_eq!(world.json(&args).ends(0).json()["actions"]["replayed"], 1);
+    world.run().ends(0);
+}
+
+#[test]
+fn without_a_place_for_records_the_user_is_warned() {
+    let world = World::new(RECONCILABLE, &[("a", 1)]);
+    for args in [&["run", "job.toml"][..], &["doctor"]] {
+        let mut command = world.command(args);
+        let command = command.env_remove("HOME").env_remove("XDG_STATE_HOME");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let told = [output.stdout, output.stderr].concat();
+        let told = String::from_utf8(told).unwrap();
+        let words: Vec<&str> = told.split_whitespace().collect();
+        assert!(
+            words.join(" ").contains("cannot be recorded outside"),
+            "{told}"
+        );
+    }
 }
 
 #[test]
@@ -155,6 +215,29 @@ fn damage_names_segment_and_offset_and_no_byte_is_changed() {
         assert_eq!(error["segment"], 1);
         assert!(error["offset"].as_u64().unwrap() >= 4096);
         assert!(!error["remedy"].as_str().unwrap().is_empty());
+    }
+    assert_eq!(std::fs::read(&segment).unwrap(), bytes);
+}
+
+#[test]
+fn a_log_that_ends_too_early_names_segment_and_offset() {
+    let world = World::new(RECONCILABLE, &[("a", 1)]);
+    world.run().ends(0);
+    let segment = first_segment(&world.data());
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[3 * 4096..].fill(0);
+    std::fs::write(&segment, &bytes).unwrap();
+    for (args, code) in [
+        (&["run", "job.toml"][..], 4),
+        (&["pending"], 4),
+        (&["verify"], 10),
+    ] {
+        let error = &world.json(args).ends(code).json()["error"];
+        assert_eq!(error["code"], "shortened", "{args:?}: {error}");
+        assert_eq!(error["path"], segment.to_str().unwrap());
+        assert_eq!(error["segment"], 1);
+        let offset = usize::try_from(error["offset"].as_u64().unwrap()).unwrap();
+        assert!((4097..=3 * 4096).contains(&offset), "{error}");
     }
     assert_eq!(std::fs::read(&segment).unwrap(), bytes);
 }

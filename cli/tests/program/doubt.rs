@@ -15,7 +15,18 @@ const A: &str = "pay/pay/a#1";
 fn what_ran_when_the_engine_was_killed_is_in_doubt_while_stopped() {
     let world = cut(RECONCILABLE);
     assert_eq!(world.state(A), "in_doubt");
+    let shown = world.json(&["show", A]).ends(0).json();
+    assert_eq!(shown["state"], "in doubt", "as pending says");
+    let run = world.json(&["show", "pay"]).ends(0).json();
+    let runs = world.json(&["runs"]).ends(0).json();
+    for counts in [&run["actions"], &runs["runs"][0]["actions"]] {
+        assert_eq!(
+            (&counts["in_doubt"], &counts["running"]),
+            (&1.into(), &0.into())
+        );
+    }
     let explained = world.json(&["explain", A]).ends(0).json();
+    assert_eq!(explained["state"], "in doubt");
     let words = explained["explain"].as_str().unwrap();
     assert!(words.contains("its reconciler is asked"), "{words}");
     world.let_go("a");
@@ -74,7 +85,7 @@ fn an_opaque_action_is_parked_and_a_person_settles_it() {
         pending["items"][0]["next"]["what"]
             .as_str()
             .unwrap()
-            .contains("resolve")
+            .contains("resolve pay/pay/a#1 --executed --output JSON |")
     );
     assert_eq!(
         world.json(&["reconcile", A]).ends(2).json()["error"]["code"],

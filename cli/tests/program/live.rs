@@ -159,7 +159,9 @@ fn a_second_signal_stops_at_once_and_leaves_the_action_in_doubt() {
     running.signal(Signal::TERM);
     running.wait_says("stopping");
     running.signal(Signal::TERM);
-    assert_eq!(running.ends().code, 143);
+    let stopped = running.ends().ends(143).json();
+    assert_eq!(stopped["error"]["code"], "stopped", "{stopped}");
+    assert!(!stopped["error"]["remedy"].as_str().unwrap().is_empty());
     assert_eq!(world.state("pay/pay/a#1"), "in_doubt");
     // The reconciler says that it never happened, so it is done anew under the same key.
     world.let_go("a");

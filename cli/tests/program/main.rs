@@ -5,8 +5,10 @@
 
 mod approvals;
 mod bad_input;
+mod bench;
 mod doubt;
 mod going_on;
 mod live;
+mod pending;
 mod stopped;
 mod world;

@@ -147,7 +147,9 @@ fn reading_commands_on_a_stopped_journal_change_nothing() {
         .collect();
     assert_eq!(
         looked,
-        ["journal", "clock", "owner", "space", "sync", "guard"]
+        [
+            "journal", "clock", "record", "owner", "space", "sync", "guard"
+        ]
     );
     assert_eq!(
         journal_bytes(&world),
@@ -197,6 +199,8 @@ fn what_is_not_there_is_not_found() {
     let world = done();
     for args in [
         vec!["show", "nope"],
+        vec!["tail", "nope"],
+        vec!["tail", "nope", "--follow"],
         vec!["show", "pay/pay/zz#1"],
         vec!["show", "pay/pay/a#2"],
         vec!["explain", "pay/pay/a#0"],

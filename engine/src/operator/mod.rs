@@ -3,6 +3,7 @@
 
 pub mod command;
 pub mod direct;
+pub mod history;
 pub mod plan;
 pub mod report;
 pub mod view;

@@ -32,9 +32,9 @@ pub struct PendingItem {
     pub attempt: u32,
     /// The tool, empty for timers and signals.
     pub tool: String,
-    /// Key of the item within a `for_each`, if it is one.
+    /// Key of the item within a `for_each`, if it is one, as its row has it.
     pub item_key: Option<String>,
-    /// 32 hex digits, empty where there is no intent.
+    /// 32 hex digits, empty where there is no action.
     pub idempotency_key: String,
     /// `running reconciling in_doubt parked awaiting_approval waiting_timer waiting_signal
     /// incident`.
@@ -67,7 +67,7 @@ pub struct RunLine {
     pub version: u32,
     /// The current pass.
     pub pass: u32,
-    /// `running`, `waiting`, `completed`, `failed`, `cancelled`, `diverged`.
+    /// `running`, `waiting`, `completed`, `failed`, `cancelled`, `diverged`, `broken`.
     pub state: String,
     /// RFC 3339.
     pub started: String,
@@ -129,7 +129,7 @@ pub struct ActionDetail {
     pub arguments: Value,
     /// Digest of tool and arguments, hex.
     pub digest: String,
-    /// 32 hex digits, once there was an intent.
+    /// 32 hex digits.
     pub idempotency_key: String,
     /// Recovery class in force, as a job file writes it.
     pub recovery: String,
@@ -143,8 +143,21 @@ pub struct ActionDetail {
     pub why: Option<String>,
     /// What a restart would do with it.
     pub explain: String,
+    /// What its attempts wrote to standard error, as far as it was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<AttemptLog>,
     /// All entries about it, oldest first.
     pub history: Vec<HistoryLine>,
+}
+
+/// The last part of what an attempt wrote to standard error.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AttemptLog {
+    /// The attempt.
+    pub attempt: u32,
+    /// The text; `{"blob": {"sha256", "bytes"}}` where it lies in a blob that was not read, as in
+    /// the detail of a whole run; `{"lost": ..}` where it could not be kept.
+    pub text: Value,
 }
 
 /// One recorded fact, for people.

@@ -3,19 +3,25 @@
 
 use intendant_journal::face::IntentLog;
 use intendant_journal::format::entry::{
-    AttemptRef, Body, Moment, Outcome, Recorded, RecoveryClass, Resolution, Sequence, Verdict,
+    AttemptRef, Body, JournalId, Moment, Outcome, Recorded, RecoveryClass, Sequence,
 };
 
+use super::history::history_line;
 use super::plan::end_name;
 use super::report::{
-    ActionCounts, ActionDetail, HistoryLine, Next as NextLine, PendingItem, RunDetail, RunLine,
+    ActionCounts, ActionDetail, AttemptLog, HistoryLine, Next as NextLine, PendingItem, RunDetail,
+    RunLine,
 };
 use crate::action::doubt::Surroundings;
 use crate::action::id::{IntentId, action_id};
-use crate::action::life::{Next, Settled, SettledBy, State, answer_words, closure_name};
+use crate::action::key::key;
+use crate::action::life::{Next, Settled, SettledBy, State, closure_name};
 use crate::engine::status::{RunEnd, RunStatus};
 use crate::payload::show;
 use crate::run::state::{Action, RunState};
+
+/// Why an attempt that runs by the record and has no engine is in doubt.
+const STOPPED: &str = "the engine stopped while the attempt ran";
 
 /// Gives the surroundings for the actions of a tool.
 pub type Around<'a> = &'a dyn Fn(&str) -> Surroundings;
@@ -25,15 +31,21 @@ pub fn rfc3339(at: Moment) -> String {
     rfc3339_ms(at.wall_ms)
 }
 
-fn rfc3339_ms(wall_ms: i64) -> String {
+pub(super) fn rfc3339_ms(wall_ms: i64) -> String {
     match jiff::Timestamp::from_millisecond(wall_ms) {
         Ok(time) => format!("{time:.3}"),
         Err(_) => format!("{wall_ms} ms since 1970"),
     }
 }
 
-/// Counts of a run's actions. Those that had settled by `started_after` count as replayed.
+/// Counts of the actions of a run that an engine drives. Those that had settled by
+/// `started_after` count as replayed.
 pub fn counts(state: &RunState, started_after: Sequence) -> ActionCounts {
+    counts_of(state, started_after, true)
+}
+
+/// What runs without an engine does not run: it is in doubt.
+fn counts_of(state: &RunState, started_after: Sequence, live: bool) -> ActionCounts {
     let mut counts = ActionCounts::default();
     for action in state.actions.iter().filter(|action| action.current) {
         if action.settled_at.is_some_and(|at| at <= started_after) {
@@ -50,6 +62,7 @@ pub fn counts(state: &RunState, started_after: Sequence) -> ActionCounts {
             State::Settled(Settled::Denied { .. }) => counts.denied += 1,
             State::Settled(Settled::GivenUp { .. }) => counts.given_up += 1,
             State::InDoubt(_) => counts.in_doubt += 1,
+            State::Running { .. } if !live => counts.in_doubt += 1,
             State::Parked { .. } => counts.parked += 1,
             State::AwaitingApproval { .. } => counts.awaiting_approval += 1,
             State::Proposed
@@ -63,8 +76,22 @@ pub fn counts(state: &RunState, started_after: Sequence) -> ActionCounts {
     counts
 }
 
-/// One line of a list of runs.
+/// One line of a list of runs. A run without a status is driven by no engine.
 pub fn run_line(state: &RunState, status: Option<&RunStatus>, started_after: Sequence) -> RunLine {
+    run_line_of(state, status, started_after, status.is_some())
+}
+
+/// As [`run_line`], for a reader who knows only whether an engine is at work.
+pub fn run_line_read(state: &RunState, live: bool) -> RunLine {
+    run_line_of(state, None, Sequence(0), live)
+}
+
+fn run_line_of(
+    state: &RunState,
+    status: Option<&RunStatus>,
+    started_after: Sequence,
+    live: bool,
+) -> RunLine {
     let word = match (&state.end, status) {
         (Some(end), _) => end_name(end),
         (None, Some(RunStatus::Ended(RunEnd::Completed(_)))) => "completed",
@@ -83,7 +110,7 @@ pub fn run_line(state: &RunState, status: Option<&RunStatus>, started_after: Seq
         state: word.to_owned(),
         started: rfc3339(state.first_at),
         updated: rfc3339(state.last_at),
-        actions: counts(state, started_after),
+        actions: counts_of(state, started_after, live),
     }
 }
 
@@ -197,10 +224,7 @@ fn pending_action(
     };
     let (word, why) = match action.life.state() {
         State::Running { .. } if live => ("running", "its tool runs".to_owned()),
-        State::Running { .. } => (
-            "in_doubt",
-            "the engine stopped while the attempt ran".to_owned(),
-        ),
+        State::Running { .. } => ("in_doubt", STOPPED.to_owned()),
         State::AwaitingApproval { .. } => (
             "awaiting_approval",
             "a person must say yes first".to_owned(),
@@ -228,12 +252,7 @@ fn pending_action(
         action: action_id(&state.run, &action.of),
         attempt: attempt.attempt,
         tool: action.proposal.tool.clone(),
-        item_key: action
-            .of
-            .path
-            .0
-            .split_once('/')
-            .map(|(_, key)| key.to_owned()),
+        item_key: action.of.path.0.split_once('/').map(|(_, key)| plain(key)),
         idempotency_key: action
             .life
             .intent()
@@ -242,6 +261,34 @@ fn pending_action(
         since: rfc3339(action.since),
         why,
     }
+}
+
+/// Adds the key to items of actions that have no intent yet: it is known before.
+pub fn add_keys(items: &mut [PendingItem], journal: JournalId) {
+    for item in items {
+        if item.idempotency_key.is_empty()
+            && !item.tool.is_empty()
+            && let Ok(id) = item.intent.parse::<IntentId>()
+        {
+            item.idempotency_key = key(journal, &id.run, &id.attempt.action).to_string();
+        }
+    }
+}
+
+/// A segment of a path as it was before it was percent-encoded.
+fn plain(segment: &str) -> String {
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let code = behind
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &behind[2..] } else { behind };
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| segment.to_owned())
 }
 
 fn next_line(intent: &str, action: &Action, live: bool, around: &Surroundings) -> NextLine {
@@ -260,7 +307,8 @@ fn next_line(intent: &str, action: &Action, live: bool, around: &Surroundings) -
         }
         (_, Next::Person | Next::Park { .. }) => (
             format!(
-                "intendant resolve {intent} --executed | --never-ran | --give-up --reason TEXT"
+                "intendant resolve {intent} --executed --output JSON | --never-ran | --give-up \
+                 --reason TEXT"
             ),
             None,
         ),
@@ -291,7 +339,7 @@ fn after_interruption(action: &Action, around: &Surroundings) -> String {
             attempt: action.life.attempt(),
         },
         outcome: Outcome::Interrupted {
-            why: "the engine stopped while the attempt ran".into(),
+            why: STOPPED.into(),
         },
         log: None,
     };
@@ -354,12 +402,25 @@ pub fn run_detail(
     };
     let mut histories: std::collections::HashMap<_, Vec<HistoryLine>> =
         std::collections::HashMap::new();
+    let mut logs: std::collections::HashMap<_, Vec<AttemptLog>> = std::collections::HashMap::new();
     for recorded in history {
         if let Some(attempt) = crate::action::life::attempt_of(&recorded.entry.body) {
             histories
                 .entry(attempt.action.clone())
                 .or_default()
                 .push(history_line(recorded));
+        }
+        if let Body::Outcome(entry) | Body::LateReply(entry) = &recorded.entry.body
+            && let Some(kept) = &entry.log
+        {
+            // Not read: those of a whole run may be larger than what fits in an answer.
+            let log = AttemptLog {
+                attempt: entry.attempt.attempt,
+                text: show(None, kept),
+            };
+            logs.entry(entry.attempt.action.clone())
+                .or_default()
+                .push(log);
         }
     }
     let actions_list = state
@@ -368,11 +429,14 @@ pub fn run_detail(
         .map(|action| {
             let around = around(&action.proposal.tool);
             let history = histories.remove(&action.of).unwrap_or_default();
-            action_detail(state, action, history, live, &around, log)
+            ActionDetail {
+                logs: logs.remove(&action.of).unwrap_or_default(),
+                ..action_detail(state, action, history, live, &around, log)
+            }
         })
         .collect();
     RunDetail {
-        line: run_line(state, status, started_after),
+        line: run_line_of(state, status, started_after, live),
         result,
         actions_list,
     }
@@ -398,7 +462,18 @@ fn action_detail(
         State::Settled(Settled::Denied { reasons }) => (None, Some(reasons.join("; "))),
         State::Parked { why, .. } => (None, Some(why.clone())),
         State::InDoubt(doubt) => (None, Some(doubt.why.clone())),
+        State::Running { .. } if !live => (None, Some(STOPPED.to_owned())),
         _ => (None, None),
+    };
+    let key = match (intent, log) {
+        (Some(intent), _) => intent.key.to_string(),
+        (None, Some(log)) => key(log.id(), &state.run, &action.of).to_string(),
+        (None, None) => String::new(),
+    };
+    let word = match action.life.state() {
+        // Nothing runs and nobody asks without an engine.
+        State::Running { .. } | State::InDoubt(_) if !live => "in doubt",
+        _ => action.life.state_name(),
     };
     ActionDetail {
         action: action_id(&state.run, &action.of),
@@ -407,15 +482,16 @@ fn action_detail(
         tool_version: action.proposal.tool_version,
         arguments: show(log, &action.proposal.arguments),
         digest: action.proposal.digest.to_string(),
-        idempotency_key: intent.map_or(String::new(), |intent| intent.key.to_string()),
+        idempotency_key: key,
         recovery: intent.map_or(String::new(), |intent| class_name(intent.class)),
         closure: intent
             .and_then(|intent| intent.closure)
             .map(|closure| closure_name(closure).to_owned()),
-        state: action.life.state_name().to_owned(),
+        state: word.to_owned(),
         output,
         why,
         explain: explain(action, live, around),
+        logs: Vec::new(),
         history,
     }
 }
@@ -432,179 +508,18 @@ pub fn class_name(class: RecoveryClass) -> String {
     }
 }
 
-/// One recorded fact for people.
-pub fn history_line(recorded: &Recorded) -> HistoryLine {
-    let (what, detail) = words(&recorded.entry.body);
-    HistoryLine {
-        sequence: recorded.sequence.0,
-        epoch: recorded.epoch.0,
-        at: rfc3339(recorded.entry.at),
-        run: recorded.entry.run.clone().unwrap_or_default(),
-        what: what.to_owned(),
-        detail,
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn attempt_words(attempt: &AttemptRef) -> String {
-    match attempt.action.generation {
-        1 => format!("{}#{}", attempt.action.path, attempt.attempt),
-        n => format!("{}~{n}#{}", attempt.action.path, attempt.attempt),
-    }
-}
-
-fn words(body: &Body) -> (&'static str, String) {
-    match body {
-        Body::Opened(opened) => (
-            "opened",
-            format!("by process {} ({})", opened.pid, opened.program),
-        ),
-        Body::PassStarted(pass) => (
-            "pass_started",
-            format!(
-                "pass {} of workflow {} version {}",
-                pass.pass, pass.workflow, pass.version
-            ),
-        ),
-        Body::Action(entry) => {
-            let attempt = attempt_words(&entry.attempt);
-            let reasons = match entry.decision.reasons.as_slice() {
-                [] => String::new(),
-                reasons => format!(" ({})", reasons.join("; ")),
-            };
-            match (&entry.decision.verdict, &entry.intent) {
-                (_, Some(intent)) => (
-                    "intent",
-                    format!("{attempt} may run under key {}{reasons}", intent.key),
-                ),
-                (Verdict::RequireApproval, _) => {
-                    ("approval_required", format!("{attempt}{reasons}"))
-                }
-                (Verdict::Repair(change), _) => ("repair", format!("{attempt}: {change}{reasons}")),
-                _ => ("denied", format!("{attempt}{reasons}")),
-            }
+    #[test]
+    fn keys_are_told_as_their_rows_have_them() {
+        for key in ["a", "c/d e", "50%", "%41", "ä", ""] {
+            assert_eq!(plain(&crate::action::id::segment(key)), key);
         }
-        Body::Outcome(entry) => (
-            "outcome",
-            format!(
-                "{} {}",
-                attempt_words(&entry.attempt),
-                outcome_words(&entry.outcome)
-            ),
-        ),
-        Body::LateReply(entry) => (
-            "late_reply",
-            format!(
-                "{} {} (evidence only)",
-                attempt_words(&entry.attempt),
-                outcome_words(&entry.outcome)
-            ),
-        ),
-        Body::Asking(attempt) => (
-            "asking",
-            format!("the reconciler about {}", attempt_words(attempt)),
-        ),
-        Body::Answered(entry) => (
-            "answered",
-            format!(
-                "{}: {}",
-                attempt_words(&entry.attempt),
-                answer_words(&entry.answer)
-            ),
-        ),
-        Body::Approval(entry) => {
-            let word = if entry.approved {
-                "approved"
-            } else {
-                "refused"
-            };
-            (
-                word,
-                format!(
-                    "{} by {}: {}",
-                    attempt_words(&entry.attempt),
-                    entry.note.who,
-                    entry.note.reason
-                ),
-            )
+        // What no encoder writes is left as it is.
+        for odd in ["%", "%4", "%zz", "%ff", "a%2"] {
+            assert_eq!(plain(odd), odd);
         }
-        Body::Parked(entry) => (
-            "parked",
-            format!("{}: {}", attempt_words(&entry.attempt), entry.why),
-        ),
-        Body::Resolved(entry) => {
-            let found = match entry.resolution {
-                Resolution::Executed(_) => "executed",
-                Resolution::NeverRan => "never ran (a person's claim)",
-                Resolution::GaveUp => "given up",
-            };
-            (
-                "resolved",
-                format!(
-                    "{} as {found} by {}: {}",
-                    attempt_words(&entry.attempt),
-                    entry.note.who,
-                    entry.note.reason
-                ),
-            )
-        }
-        Body::Verified(entry) => (
-            "verified",
-            format!(
-                "{}: {:?}: {}",
-                attempt_words(&entry.attempt),
-                entry.verification,
-                entry.why
-            ),
-        ),
-        Body::TimerSet(timer) => (
-            "timer_set",
-            format!("{} due {}", timer.path, rfc3339_ms(timer.due_wall_ms)),
-        ),
-        Body::TimerFired(path) => ("timer_fired", path.to_string()),
-        Body::SignalAwaited(wait) => (
-            "signal_awaited",
-            format!("{:?} at {}", wait.name, wait.path),
-        ),
-        Body::SignalReceived(signal) => (
-            "signal_received",
-            format!("{:?} from {}", signal.name, signal.note.who),
-        ),
-        Body::Noted(note) => (
-            "noted",
-            format!("{} at {}: {}", note.what, note.path, note.value),
-        ),
-        Body::CancelRequested(note) => (
-            "cancel_requested",
-            format!("by {}: {}", note.who, note.reason),
-        ),
-        Body::RetryRequested(retry) => (
-            "retry_requested",
-            format!(
-                "{} action(s) by {}: {}",
-                retry.actions.len(),
-                retry.note.who,
-                retry.note.reason
-            ),
-        ),
-        Body::PassEnded(ended) => (
-            "pass_ended",
-            format!("pass {} {}", ended.pass, end_name(&ended.end)),
-        ),
-        Body::Incident(incident) => ("incident", incident.what.clone()),
-        Body::IncidentAcknowledged(seen) => (
-            "incident_acknowledged",
-            format!("{} by {}", seen.sequence, seen.note.who),
-        ),
-    }
-}
-
-fn outcome_words(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Succeeded(_) => "succeeded".to_owned(),
-        Outcome::Unusable { why, .. } => format!("succeeded, output unusable: {why}"),
-        Outcome::NotExecuted { why, .. } => format!("was not executed: {why}"),
-        Outcome::Failed { why } => format!("failed: {why}"),
-        Outcome::Unknown { why } => format!("is in doubt: {why}"),
-        Outcome::Interrupted { why } => format!("was interrupted: {why}"),
     }
 }

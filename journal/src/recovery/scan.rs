@@ -97,6 +97,8 @@ pub(crate) struct Scan {
     /// The beginnings of the segments that were read.
     pub(crate) begins: Vec<Begin>,
     stop: Option<Stop>,
+    /// Where the last entry ends, if there is one.
+    last_read: Option<Place>,
 }
 
 impl Scan {
@@ -121,14 +123,28 @@ impl Scan {
                 damage.lost = lost(self.end.0 + 1, Some(witness.durable.0));
                 Err(damage.into())
             }
-            _ => Err(shortened(folder, self.end, witness)),
+            Some(stop) => {
+                let damage = &stop.damage;
+                let place = (damage.path.clone(), damage.segment, damage.offset);
+                Err(shortened(place, self.end, witness))
+            }
+            None => {
+                let nowhere = || (folder.to_owned(), None, 0);
+                let place = self.last_read.clone().unwrap_or_else(nowhere);
+                Err(shortened(place, self.end, witness))
+            }
         }
     }
 }
 
-fn shortened(folder: &std::path::Path, end: Sequence, witness: &Witness) -> OpenError {
+/// File, segment and offset.
+type Place = (std::path::PathBuf, Option<u64>, u64);
+
+fn shortened((path, segment, offset): Place, end: Sequence, witness: &Witness) -> OpenError {
     OpenError::Shortened {
-        path: folder.to_owned(),
+        path,
+        segment,
+        offset,
         end,
         durable: witness.durable,
         witness: witness.name.into(),
@@ -185,6 +201,10 @@ pub(crate) fn scan(
         tail: walk.tail,
         begins: walk.begins,
         stop: walk.stop,
+        last_read: walk.tail.map(|tail| {
+            let found = &start.layout.segments[tail.index];
+            (found.path.clone(), Some(found.number), tail.end)
+        }),
     };
     if let Some(witness) = &start.witness {
         scan.check(witness, start.folder)?;
@@ -358,11 +378,10 @@ impl Walk<'_, '_> {
                 Ok(Flow::End)
             }
             Verdict::Shortened => Err(match witness {
-                Some(witness) => shortened(
-                    self.start.folder,
-                    Sequence(self.state.expected - 1),
-                    witness,
-                ),
+                Some(witness) => {
+                    let place = (damage.path, damage.segment, damage.offset);
+                    shortened(place, Sequence(self.state.expected - 1), witness)
+                }
                 None => damage.into(),
             }),
             Verdict::Damaged | Verdict::Take => Err(damage.into()),

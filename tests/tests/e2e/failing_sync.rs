@@ -33,6 +33,37 @@ fn durable_and_intents(scene: &Scene) -> (Sequence, BTreeMap<(String, u32), Sequ
     (durable.max().unwrap(), intents)
 }
 
+/// What is open says so, and that the storage failed.
+fn assert_told(scene: &Scene) {
+    let pending = Program::new(scene).arg("pending").run().expect(0).json();
+    assert_eq!(pending["engine"], "stopped");
+    let alarms = pending["alarms"].as_array();
+    assert!(alarms.is_some_and(|alarms| !alarms.is_empty()), "{pending}");
+}
+
+#[test]
+fn trial_b10_a_failed_sync_at_the_very_start_is_told_and_a_restart_finishes() {
+    for good_syncs in 0..4 {
+        let scene = Scene::new("failing-first-syncs", format!("{good_syncs} good syncs"));
+        let stub = Stub::new(Manner::GOOD);
+        let job = StubJob {
+            rows: 3,
+            ..StubJob::default()
+        };
+        let file = job.write(&scene, CLIENT, &stub);
+        let run = || Program::new(&scene).arg("run").arg(&file);
+        let failing = format!("disk::group_sync::before={good_syncs}*off->1*return(eio)");
+        let failed = run().fail_points(&failing).run().expect(6).json();
+        assert!(failed["error"]["remedy"].is_string(), "{failed}");
+        assert_told(&scene);
+        let done = run().run().expect(0).json();
+        assert_eq!(done["actions"]["done"], 3, "{done}");
+        assert_eq!(stub.effects().len(), 3);
+        let pending = Program::new(&scene).arg("pending").run().expect(0).json();
+        assert!(pending.get("alarms").is_none(), "{pending}");
+    }
+}
+
 #[test]
 fn trial_b10_fault_a5_p1_p6_after_a_failed_sync_no_effect_starts_and_a_restart_finishes() {
     let mut moments = Moments::new(0x5eed_0010);

@@ -16,6 +16,7 @@ use intendant::engine::{Engine, Run, StartPass};
 use intendant::run::state::RunState;
 use intendant_journal::Journal;
 use intendant_journal::face::{IntentLog, RunFilter};
+use intendant_journal::scan::Whereabouts;
 
 use super::Common;
 use crate::exit::{Exit, Failure};
@@ -53,7 +54,8 @@ pub(super) struct RunArgs {
     /// [default: 67108864]
     #[arg(long, value_name = "BYTES", value_parser = segment_bytes)]
     segment_bytes: Option<u64>,
-    /// Begin a new journal although one is recorded for the folder
+    /// Begin a new journal although one is recorded for the folder, or take the one that is in
+    /// the folder although another is recorded
     #[arg(long)]
     new_journal: bool,
 }
@@ -74,6 +76,29 @@ pub(super) fn run(common: &Common, args: RunArgs) -> Result<Exit, Failure> {
     if !common.data.exists() && !loaded.unset.is_empty() {
         return Err(Failure::problems(loaded.unset.into_values().collect()));
     }
+    let whereabouts = open::whereabouts(&common.data);
+    if args.new_journal
+        && let Ok(Whereabouts {
+            there: Some(id),
+            recorded,
+            ..
+        }) = whereabouts
+        && recorded.is_none_or(|recorded| recorded == id)
+    {
+        return Err(Failure::new(
+            Exit::Usage,
+            "journal_there",
+            format!(
+                "{}: journal {id} is here, --new-journal begins none over it",
+                common.data.display()
+            ),
+            "leave --new-journal out to go on with it, or name another folder with --data",
+        )
+        .at(&common.data));
+    }
+    if whereabouts.is_ok_and(|found| !found.can_be_recorded) {
+        print::note(format!("warning: {}", open::NO_RECORDS));
+    }
     let creation = Creation {
         segment_bytes: args.segment_bytes,
         new_journal: args.new_journal,
@@ -82,11 +107,10 @@ pub(super) fn run(common: &Common, args: RunArgs) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::io(Path::new("/proc/self"), "starting a runtime", &error))?;
-    let summary = runtime.block_on(session(common, creation, run, loaded))?;
-    if let RunStatus::JournalFailed(error) = &summary.status {
-        leave_word(&common.data, &error.to_string());
-    }
-    let exit = summary.exit()?;
+    let ended = runtime
+        .block_on(session(common, creation, run, loaded))
+        .and_then(|summary| Ok((summary.exit()?, summary)));
+    let (exit, summary) = ended.inspect_err(|failure| open::leave_word(&common.data, failure))?;
     if common.json {
         print::json(&summary.json());
     } else {
@@ -111,18 +135,10 @@ async fn session(
     });
     let journal = tokio::select! {
         // Recovery can be cut anywhere.
-        exit = signals.next() => std::process::exit(exit as i32),
+        exit = signals.next() => stopped_at_once(common.json, exit),
         opened = opening => opened.map_err(|error| broken(&error.to_string()))?,
     };
-    let journal = match journal {
-        Ok(journal) => Arc::new(journal),
-        Err(failure) => {
-            if failure.exit == Exit::Storage && common.data.is_dir() {
-                leave_word(&common.data, &failure.message);
-            }
-            return Err(failure);
-        }
-    };
+    let journal = Arc::new(journal?);
     // What failed before did not fail now.
     let _ = std::fs::remove_file(open::last_failure(&common.data));
     told(&journal);
@@ -216,6 +232,7 @@ async fn drive(
         }
     };
     let job = Driving {
+        json: common.json,
         engine: &engine,
         run,
         loaded,
@@ -228,6 +245,7 @@ async fn drive(
 }
 
 struct Driving<'a> {
+    json: bool,
     engine: &'a Engine,
     run: &'a str,
     loaded: Loaded,
@@ -326,7 +344,7 @@ impl Driving<'_> {
                 ));
                 tokio::select! {
                     () = self.engine.stop(GRACE) => {}
-                    again = signals.next() => std::process::exit(again as i32),
+                    again = signals.next() => stopped_at_once(self.json, again),
                 }
                 (handle.ends().await, Some(exit))
             }
@@ -342,6 +360,19 @@ impl Driving<'_> {
     }
 }
 
+/// Ends the program without waiting for anything: what runs is cut as by a crash.
+fn stopped_at_once(json: bool, exit: Exit) -> ! {
+    let message = "stopped at once; what ran is in doubt until the next start looks after it";
+    let remedy = "start the same command again to go on";
+    let failure = Failure::new(exit, "stopped", message, remedy);
+    if json {
+        print::json(&failure.json());
+    } else {
+        print::note(failure.text());
+    }
+    std::process::exit(exit as i32)
+}
+
 fn broken(why: &str) -> Failure {
     Failure::new(
         Exit::JournalRefused,
@@ -349,11 +380,4 @@ fn broken(why: &str) -> Failure {
         why,
         "keep the folder and report it; see intendant verify",
     )
-}
-
-/// Leaves the reason of a failure for `pending` and `doctor`. On a failing disk that may fail too.
-fn leave_word(data: &Path, why: &str) {
-    let at = jiff::Timestamp::now();
-    let word = format!("at {at:.0} the journal's storage failed: {why}\n");
-    let _ = std::fs::write(open::last_failure(data), word);
 }
