@@ -286,3 +286,30 @@ fn a_relative_folder_stays_the_same_when_the_program_moves() {
     drop(journal);
     assert_eq!(notes(&place.open(), "r"), ["x"]);
 }
+
+/// A task that has used up its share of polls may open a journal all the same: it waits on its
+/// thread, and nobody would give it a new share meanwhile.
+#[test]
+fn p9_a_journal_opens_in_a_task_that_has_used_up_its_share() {
+    let place = Place::new();
+    let (done, opened) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        runtime.block_on(std::future::poll_fn(|cx| {
+            for _ in 0..1_000 {
+                let (send, mut receive) = tokio::sync::oneshot::channel();
+                send.send(()).unwrap();
+                let _ = std::pin::Pin::new(&mut receive).poll(cx);
+            }
+            assert!(!tokio::task::coop::has_budget_remaining());
+            place.open().close();
+            std::task::Poll::Ready(())
+        }));
+        done.send(()).unwrap();
+    });
+    opened
+        .recv_timeout(std::time::Duration::from_secs(60))
+        .expect("the journal opened");
+}

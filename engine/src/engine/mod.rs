@@ -180,6 +180,7 @@ impl Engine {
                 .await?;
             items.extend(pending.into_iter().flatten());
         }
+        view::add_keys(&mut items, self.shared.log.id());
         items.sort_by(|a, b| (&a.since, &a.intent).cmp(&(&b.since, &b.intent)));
         let alarms = self
             .shared
