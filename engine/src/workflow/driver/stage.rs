@@ -10,8 +10,8 @@ use crate::run::trace::Command;
 use crate::workflow::board::IssuedWhat;
 use intendant_journal::error::AppendError;
 use intendant_journal::format::entry::{
-    ActionEntry, ActionRef, AttemptRef, Body, Decision, Entry, NotedEntry, Proposal, Recorded,
-    Sequence, SignalAwaited, TimerSet, Verdict,
+    ActionEntry, ActionRef, AttemptRef, Body, Decision, Entry, Moment, NotedEntry, Proposal,
+    Recorded, Sequence, SignalAwaited, TimerSet, Verdict,
 };
 
 use super::{BATCH_INLINE_PAYLOADS, Delivery, Driver, Staged, Stopped, broken, cancel_words};
@@ -116,7 +116,7 @@ impl Driver {
             .map_err(broken)?;
         let mut permit = permit;
         for fact in step.facts {
-            self.stage_with(fact, permit.take())?;
+            self.stage_with(fact, permit.take(), around.now)?;
         }
         if !matches!(step.next, Next::Run { .. } | Next::Nothing | Next::Person) {
             self.todo.push((of.clone(), step.next));
@@ -143,19 +143,25 @@ impl Driver {
             .step(event, self.shared.log.epoch(), &around)
             .map_err(broken)?;
         for fact in step.facts {
-            self.stage(fact)?;
+            self.stage_with(fact, None, around.now)?;
         }
         self.todo.push((of.clone(), step.next));
         Ok(())
     }
 
     pub(super) fn stage(&mut self, fact: Body) -> Result<(), Stopped> {
-        self.stage_with(fact, None)
+        let at = self.shared.clock.now();
+        self.stage_with(fact, None, at)
     }
 
-    /// Stages a fact for the next flush, and queues what it delivers.
-    pub(super) fn stage_with(&mut self, fact: Body, permit: Option<Permit>) -> Result<(), Stopped> {
-        let at = self.shared.clock.now();
+    /// Stages a fact for the next flush, as of the moment it was decided at, and queues what it
+    /// delivers.
+    pub(super) fn stage_with(
+        &mut self,
+        fact: Body,
+        permit: Option<Permit>,
+        at: Moment,
+    ) -> Result<(), Stopped> {
         if let Some(attempt) = crate::action::life::attempt_of(&fact) {
             let of = attempt.action.clone();
             let epoch = self.shared.log.epoch();
