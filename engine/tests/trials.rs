@@ -985,3 +985,99 @@ async fn a_cancel_that_comes_while_nobody_drives_refuses_what_awaits_approval() 
     assert!(error.to_string().contains("cancelled"), "{error}");
     assert!(target.executions().is_empty());
 }
+
+#[tokio::test]
+async fn p6_a_change_that_is_being_recorded_is_not_overtaken_by_a_driver() {
+    let (log, target) = (log(), Target::default());
+    target.then(Act::Hang);
+    let pay = || contract("pay").idempotent(Duration::from_secs(3_600));
+    let first = builder(&log, pay(), &target)
+        .workflow("one", 1, one)
+        .start()
+        .await
+        .unwrap();
+    first.run("one", "r", json!({"to": "ann"})).await.unwrap();
+    target.until(1).await;
+
+    let log = log.reopen();
+    let engine = builder(&log, pay(), &target)
+        .workflow("one", 1, one)
+        .drive_on_request()
+        .start()
+        .await
+        .unwrap();
+    log.hold();
+    let resolution = Settle::Executed {
+        output: json!("by hand"),
+    };
+    let settle = Change::Resolve {
+        intent: "r/0#1".into(),
+        resolution,
+    };
+    let changing = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.change(request("q", settle)).await }
+    });
+    while log.held().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // The word is handed over and not durable yet: whoever takes the run up must wait for it.
+    let resuming = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.resume("r").await }
+    });
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    log.release_all();
+    changing.await.unwrap().unwrap();
+    let run = resuming.await.unwrap().unwrap();
+    assert_eq!(run.result::<Value>().await.unwrap(), json!("by hand"));
+    assert_eq!(
+        target.executions().len(),
+        1,
+        "what a person settled is not sent again"
+    );
+}
+
+#[tokio::test]
+async fn a_retry_does_again_what_happened_only_where_a_person_names_it() {
+    let (log, target) = (log(), Target::default());
+    let mut pay = contract("pay");
+    pay.output = Some(json!({"type": "integer"}));
+    // It happened, and its output does not fit.
+    target.then(Act::Succeed(json!("text")));
+    let engine = builder(&log, pay, &target)
+        .workflow("one", 1, one)
+        .start()
+        .await
+        .unwrap();
+    let run = engine.run("one", "r", json!({"to": "ann"})).await.unwrap();
+    assert!(
+        run.result::<Value>()
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("unusable")
+    );
+
+    let all = Change::Retry {
+        run: "r".into(),
+        item: None,
+    };
+    assert_eq!(
+        engine.change(request("a", all)).await.unwrap_err().code,
+        "not_found"
+    );
+    let named = Change::Retry {
+        run: "r".into(),
+        item: Some("0".into()),
+    };
+    let done = engine.change(request("b", named)).await.unwrap();
+    assert!(
+        done.warnings[0].contains("HAS happened"),
+        "{:?}",
+        done.warnings
+    );
+    assert_eq!(target.executions().len(), 1);
+}
