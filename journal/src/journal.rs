@@ -1,5 +1,6 @@
 //! The embedded journal: a folder of this machine, opened by one process at a time.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +14,7 @@ use crate::format::segment;
 use crate::lock::Held;
 use crate::opening::{Creation, open};
 use crate::projection::Projection;
-use crate::recovery::io_error;
+use crate::recovery::{Readers, io_error};
 use crate::writer::Writer;
 
 /// Name of the folder of the log in the journal's folder.
@@ -29,6 +30,7 @@ pub struct Options {
     pub(crate) program: String,
     pub(crate) state_home: Option<PathBuf>,
     pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) readers: Readers,
 }
 
 impl Default for Options {
@@ -39,6 +41,7 @@ impl Default for Options {
             program: concat!("intendant-journal ", env!("CARGO_PKG_VERSION")).into(),
             state_home: None,
             disk: Arc::new(RealDisk),
+            readers: Readers::per_core(),
         }
     }
 }
@@ -83,6 +86,14 @@ impl Options {
     #[must_use]
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = disk;
+        self
+    }
+
+    /// How many threads read the log at an opening, 0 for none beside the calling one. One for each
+    /// core unless asked otherwise. What is found is the same.
+    #[must_use]
+    pub fn recovery_threads(mut self, threads: usize) -> Self {
+        self.readers = NonZeroUsize::new(threads).map_or(Readers::Caller, Readers::Threads);
         self
     }
 

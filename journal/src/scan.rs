@@ -16,7 +16,7 @@ use crate::format::named_blobs::named_blobs;
 use crate::identity;
 use crate::journal::{BLOBS, SEGMENTS};
 use crate::opening::find_witness;
-use crate::recovery::{self, Begin, Patience, ScanStart, missing, read_layout};
+use crate::recovery::{self, Begin, Patience, Readers, ScanStart, missing, read_layout};
 
 /// What a reading found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,6 +109,7 @@ pub fn scan_on(
             witness,
             patience: Patience::Bystander,
             from: Begin::of(id),
+            readers: Readers::per_core(),
         },
         &mut |_, recorded| visit(recorded),
     )?;

@@ -1,10 +1,13 @@
 //! Reading the log from its first entry to its end.
 
+use std::num::NonZeroUsize;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use super::ahead::{Ahead, News, Reader};
 use super::evidence::later_proof;
 use super::layout::{Found, Layout};
-use super::step::{Broken, Fault, State, Step};
+use super::step::{Broken, Fault, State, Step, group_of};
 use super::table::{Case, Read, Verdict, judge};
 use super::window::Window;
 use crate::disk::{Access, Disk};
@@ -41,6 +44,24 @@ pub(crate) struct ScanStart<'a> {
     pub(crate) patience: Patience,
     /// Where to begin; a place that an earlier scan found.
     pub(crate) from: Begin,
+    /// Who reads.
+    pub(crate) readers: Readers,
+}
+
+/// Who reads the segments. What is found, visited and reported is the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Readers {
+    /// The calling thread, one place after the other.
+    Caller,
+    /// So many threads, each of which reads ahead in a segment of its own.
+    Threads(NonZeroUsize),
+}
+
+impl Readers {
+    /// A thread for each core that this process may use.
+    pub(crate) fn per_core() -> Self {
+        std::thread::available_parallelism().map_or(Self::Caller, Self::Threads)
+    }
 }
 
 /// The state of the log at the beginning of a segment.
@@ -63,6 +84,11 @@ impl Begin {
             epoch: Epoch(0),
             chain: chain::genesis(journal),
         }
+    }
+
+    /// Chain value before its first entry.
+    pub(super) fn chain(&self) -> Digest {
+        self.chain
     }
 }
 
@@ -168,8 +194,23 @@ pub(crate) fn scan(
     start: &ScanStart<'_>,
     visit: &mut dyn FnMut(&Found, Recorded),
 ) -> Result<Scan, OpenError> {
-    let mut walk = Walk {
+    // Whole entries wait for their turn, so only few of them may.
+    const PIECES: usize = 16;
+    scan_gist(start, PIECES, &|recorded| Some(recorded), visit)
+}
+
+/// Reads the whole log, keeping of each entry only its gist, which is taken by whichever thread
+/// reads the entry; gists are visited in order. So many pieces of a segment
+/// ([`super::ahead`]) may wait to be visited.
+pub(crate) fn scan_gist<T: Send>(
+    start: &ScanStart<'_>,
+    pieces: usize,
+    gist: &(dyn Fn(Recorded) -> Option<T> + Sync),
+    visit: &mut dyn FnMut(&Found, T),
+) -> Result<Scan, OpenError> {
+    let walk = Walk {
         start,
+        gist,
         visit,
         state: State {
             expected: start.from.first.0,
@@ -181,30 +222,15 @@ pub(crate) fn scan(
         begins: Vec::new(),
         stop: None,
     };
-    if let Some(last) = start.layout.last_used {
-        for index in start.from.index..=last {
-            walk.begins.push(Begin {
-                index,
-                first: Sequence(walk.state.expected),
-                epoch: walk.state.epoch,
-                chain: walk.state.chain,
-            });
-            if walk.segment(index)? == Flow::End {
-                break;
-            }
-        }
-    }
-    let scan = Scan {
-        end: Sequence(walk.state.expected - 1),
-        epoch: walk.state.epoch,
-        chain: walk.state.chain,
-        tail: walk.tail,
-        begins: walk.begins,
-        stop: walk.stop,
-        last_read: walk.tail.map(|tail| {
-            let found = &start.layout.segments[tail.index];
-            (found.path.clone(), Some(found.number), tail.end)
-        }),
+    let scan = match (start.layout.last_used, start.readers) {
+        (None, _) => walk.end(),
+        (Some(last), Readers::Caller) => walk.run(last, &mut |_| None)?,
+        (Some(last), Readers::Threads(threads)) => std::thread::scope(|scope| {
+            let segments = start.from.index..=last;
+            let reader = Reader { start, gist };
+            let mut ahead = Ahead::start(scope, reader, segments, threads, pieces);
+            walk.run(last, &mut |index| ahead.news_of(index))
+        })?,
     };
     if let Some(witness) = &start.witness {
         scan.check(witness, start.folder)?;
@@ -218,21 +244,109 @@ enum Flow {
     End,
 }
 
-struct Walk<'a, 'b> {
+struct Walk<'a, 'b, T> {
     start: &'a ScanStart<'a>,
-    visit: &'b mut dyn FnMut(&Found, Recorded),
+    gist: &'b (dyn Fn(Recorded) -> Option<T> + Sync),
+    visit: &'b mut dyn FnMut(&Found, T),
     state: State,
     tail: Option<Tail>,
     begins: Vec<Begin>,
     stop: Option<Stop>,
 }
 
+/// Where to go on in a segment.
+struct At {
+    at: u64,
+    /// Its head has been read.
+    begun: bool,
+}
+
 /// How often a bystander reads again, and how long it waits in between.
 const AGAIN: u32 = 20;
 const AGAIN_AFTER: Duration = Duration::from_millis(5);
 
-impl Walk<'_, '_> {
-    fn segment(&mut self, index: usize) -> Result<Flow, OpenError> {
+impl<T> Walk<'_, '_, T> {
+    /// Goes through the segments up to the last one in use. `news` tells what was read ahead.
+    fn run(
+        mut self,
+        last: usize,
+        news: &mut dyn FnMut(usize) -> Option<Receiver<News<T>>>,
+    ) -> Result<Scan, OpenError> {
+        for index in self.start.from.index..=last {
+            self.begins.push(Begin {
+                index,
+                first: Sequence(self.state.expected),
+                epoch: self.state.epoch,
+                chain: self.state.chain,
+            });
+            if self.segment(index, news(index))? == Flow::End {
+                break;
+            }
+        }
+        Ok(self.end())
+    }
+
+    fn end(self) -> Scan {
+        Scan {
+            end: Sequence(self.state.expected - 1),
+            epoch: self.state.epoch,
+            chain: self.state.chain,
+            tail: self.tail,
+            begins: self.begins,
+            stop: self.stop,
+            last_read: self.tail.map(|tail| {
+                let found = &self.start.layout.segments[tail.index];
+                (found.path.clone(), Some(found.number), tail.end)
+            }),
+        }
+    }
+
+    /// Takes what was read ahead of a segment, as far as it goes on from what was read before.
+    /// Says nothing of what follows: that is read again, and judged, by [`Self::segment`].
+    fn take_news(
+        &mut self,
+        index: usize,
+        news: Option<Receiver<News<T>>>,
+    ) -> Result<At, OpenError> {
+        let found = &self.start.layout.segments[index];
+        let mut place = At {
+            at: PAGE_BYTES as u64,
+            begun: false,
+        };
+        for news in news.into_iter().flatten() {
+            match news {
+                News::Head { head, next } => {
+                    self.check_head(found, place.at, &head)?;
+                    place = At {
+                        at: next,
+                        begun: true,
+                    };
+                }
+                // The reader does not know the epoch of the segment before.
+                News::Piece(piece) if piece.first_epoch < self.state.epoch => break,
+                News::Piece(piece) => {
+                    self.state = piece.state;
+                    self.tail = Some(Tail {
+                        index,
+                        group: piece.group,
+                        end: piece.end,
+                    });
+                    for gist in piece.gists {
+                        (self.visit)(found, gist);
+                    }
+                    place.at = piece.end;
+                }
+                News::Failed { doing, source } => return Err(found.io(doing)(source)),
+            }
+        }
+        Ok(place)
+    }
+
+    fn segment(
+        &mut self,
+        index: usize,
+        news: Option<Receiver<News<T>>>,
+    ) -> Result<Flow, OpenError> {
         let start = self.start;
         let found = &start.layout.segments[index];
         let last = start.layout.last_used == Some(index);
@@ -246,14 +360,13 @@ impl Walk<'_, '_> {
                 .damage(at, what, lost(self.state.expected, None))
                 .into());
         }
+        let At { mut at, mut begun } = self.take_news(index, news)?;
         let file = start
             .disk
             .open(&found.path, Access::Read)
             .map_err(found.io("opening it"))?;
         let mut window = Window::new(file);
         let home = Home::new(start.journal, found.number);
-        let mut at = PAGE_BYTES as u64;
-        let mut begun = false;
         let mut tries = 0;
         loop {
             let step = match self.state.step(&mut window, &home, found, at, begun) {
@@ -278,21 +391,15 @@ impl Walk<'_, '_> {
                     chain,
                     next,
                 } => {
-                    let group = match self.tail {
-                        Some(tail) if tail.index == index && !head.leads() => tail.group,
-                        _ => at - at % PAGE_BYTES as u64,
-                    };
+                    let group = self.tail.filter(|tail| tail.index == index);
                     self.tail = Some(Tail {
                         index,
-                        group,
+                        group: group_of(&head, at, group.map(|tail| tail.group)),
                         end: next,
                     });
-                    self.state.watermark = head.watermark.0;
-                    self.state.expected = head.last().0 + 1;
-                    self.state.epoch = head.epoch;
-                    self.state.chain = chain;
-                    for recorded in entries {
-                        (self.visit)(found, recorded);
+                    self.state = State::after(&head, chain);
+                    for gist in entries.into_iter().filter_map(self.gist) {
+                        (self.visit)(found, gist);
                     }
                     at = next;
                 }
