@@ -98,9 +98,10 @@ pub(crate) fn last_failure(data: &Path) -> PathBuf {
 }
 
 /// Leaves the reason of a failed storage for those who look later; of any other failure nothing.
-/// On a failing disk that may fail too.
+/// On a failing disk that may fail too. In a folder that holds no journal yet nothing is left: a
+/// folder that is not empty and has no identity is refused as foreign by the next start.
 pub(crate) fn leave_word(data: &Path, failure: &Failure) {
-    if failure.exit != Exit::Storage || !data.is_dir() {
+    if failure.exit != Exit::Storage || !data.join("IDENTITY").is_file() {
         return;
     }
     let at = jiff::Timestamp::now();

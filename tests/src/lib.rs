@@ -22,6 +22,7 @@
 //! whole that are sampled by default.
 #![allow(clippy::unwrap_used)]
 
+pub mod calls;
 pub mod campaign;
 pub mod ledger;
 pub mod log_file;

@@ -100,6 +100,7 @@ fn build(variant: &str, features: &[&str]) -> PathBuf {
 pub struct Program<'s> {
     scene: &'s Scene,
     build: Build,
+    wrapper: Vec<OsString>,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
 }
@@ -111,6 +112,7 @@ impl<'s> Program<'s> {
         Self {
             scene,
             build: Build::Plain,
+            wrapper: Vec::new(),
             arguments: Vec::new(),
             environment: Vec::new(),
         }
@@ -128,6 +130,14 @@ impl<'s> Program<'s> {
     pub fn fail_points(mut self, armed: &str) -> Self {
         self.build = Build::FailPoints;
         self.env("FAILPOINTS", armed)
+    }
+
+    /// Started by another command, whose words these are; more words at a further call.
+    #[must_use]
+    pub fn under<A: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = A>) -> Self {
+        let words = words.into_iter().map(|word| word.as_ref().to_owned());
+        self.wrapper.extend(words);
+        self
     }
 
     /// One more argument.
@@ -160,7 +170,15 @@ impl<'s> Program<'s> {
         let number = self.scene.next_output();
         let stdout = self.scene.path(&format!("output/{number:04}.out"));
         let stderr = self.scene.path(&format!("output/{number:04}.err"));
-        let mut command = Command::new(self.build.path());
+        let mut words = self.wrapper.iter().map(OsString::as_os_str);
+        let mut command = match words.next() {
+            Some(first) => {
+                let mut command = Command::new(first);
+                command.args(words).arg(self.build.path());
+                command
+            }
+            None => Command::new(self.build.path()),
+        };
         command.args(&self.arguments).arg("--json");
         if !self.arguments.iter().any(|argument| argument == "--data") {
             command.arg("--data").arg(self.scene.data());

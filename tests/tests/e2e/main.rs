@@ -7,6 +7,7 @@ mod graceful;
 mod late_request;
 mod payouts_kill;
 mod payouts_opaque;
+mod system_calls;
 mod trial_b01_b02_b07;
 mod trial_b13;
 mod trial_b16;
