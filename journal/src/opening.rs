@@ -19,8 +19,8 @@ use crate::journal::{BLOBS, Journal, Options, Recovered, SEGMENTS};
 use crate::lock::Held;
 use crate::projection::{self, Projection};
 use crate::recovery::{
-    Begin, Layout, Patience, Repaired, Scan, ScanStart, Witness, discard_spares, io_error, missing,
-    read_layout, repair, scan, scan_gist,
+    Backlog, Begin, Layout, Patience, Repaired, Scan, ScanStart, Witness, discard_spares, io_error,
+    missing, read_layout, repair, scan, scan_gist,
 };
 use crate::segments::{Spare, Supply, SupplyStart};
 use crate::writer::space::{Change, OpenIntents, inline_max_bytes};
@@ -258,8 +258,6 @@ impl<'a> Opening<'a> {
         }
         let mut open = OpenIntents::default();
         let mut clocks = Clocks::new(Clocks::boot_id());
-        // Gists are small: those of a whole segment may wait.
-        const PIECES: usize = 512;
         let scan = scan_gist(
             &ScanStart {
                 disk,
@@ -271,7 +269,7 @@ impl<'a> Opening<'a> {
                 from: Begin::of(id),
                 readers: options.readers,
             },
-            PIECES,
+            Backlog::SMALL,
             &|recorded| Some(Gist::of(recorded)),
             &mut |_, gist| {
                 clocks.see_wall_ms(gist.wall_ms);

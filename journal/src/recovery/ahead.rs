@@ -5,18 +5,21 @@
 //! segment before has been read.
 //!
 //! Invariants:
-//! - A reader judges nothing. It hands on what checks out and ends where anything else is: the
-//!   scan reads that place again, knowing everything before it, and judges it as if nobody had
-//!   read ahead.
+//! - A reader judges nothing. It hands on what checks out and, where anything else is, the window
+//!   it read through: the scan goes on there, knowing everything before it, and reads and judges
+//!   what it would have read and judged had nobody read ahead.
 //! - The scan takes the segments in order, and so do the readers: whoever is waited for can go on.
-//! - Memory is bounded: a reader waits once its segment has enough pieces that nobody has taken.
+//! - Memory is bounded: a reader waits while its segment has enough pieces that nobody has taken,
+//!   and begins no segment far ahead of the one that the scan is at.
+//! - Once the scan has ended, however it ended, readers begin nothing more.
 
 use std::collections::VecDeque;
 use std::io;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
 
 use super::scan::ScanStart;
@@ -27,19 +30,42 @@ use crate::format::entry::{Epoch, Recorded};
 use crate::format::frame::Home;
 use crate::format::segment::{PAGE_BYTES, SegmentHead};
 
-/// Most gists in a piece, unless its last batch has more.
-const PIECE_GISTS: usize = 4096;
-/// Most bytes of log in a piece, unless its last batch has more.
-const PIECE_BYTES: u64 = 1024 * 1024;
+/// How much may wait to be visited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Backlog {
+    /// Pieces of a segment.
+    pub(super) pieces: usize,
+    /// Most gists in a piece, unless its last batch has more.
+    pub(super) piece_gists: usize,
+    /// Most bytes of log in a piece, unless its last batch has more.
+    pub(super) piece_bytes: u64,
+}
 
-/// What a reader tells of a segment, in this order: its head, then pieces; nothing more once
-/// something does not check out.
+impl Backlog {
+    /// For gists that are small: those of a whole segment may wait, so that its reader goes on to
+    /// the next one while the scan is still at the one before.
+    pub(crate) const SMALL: Self = Self {
+        pieces: 512,
+        piece_gists: 4096,
+        piece_bytes: 1024 * 1024,
+    };
+    /// For whole entries.
+    pub(crate) const WHOLE: Self = Self {
+        pieces: 16,
+        ..Self::SMALL
+    };
+}
+
+/// What a reader tells of a segment, in this order: its head, pieces, and how it ended. Nothing
+/// more comes from a reader that ended in the middle.
 pub(super) enum News<T> {
     Head {
         head: SegmentHead,
         next: u64,
     },
     Piece(Box<Piece<T>>),
+    /// The scan is to go on from here, through this window.
+    Rest { at: u64, window: Window },
     /// The disk failed.
     Failed {
         doing: &'static str,
@@ -60,11 +86,73 @@ pub(super) struct Piece<T> {
     pub(super) gists: Vec<T>,
 }
 
-type Waiting<T> = VecDeque<(usize, SyncSender<News<T>>)>;
+/// What the readers and the scan share.
+struct Course<T> {
+    places: Mutex<Places<T>>,
+    /// The scan went on to the next segment, or ended.
+    moved: Condvar,
+    /// The scan has ended: what is read now is read for nobody.
+    ended: AtomicBool,
+}
+
+struct Places<T> {
+    /// Segments that nobody has begun, and where to tell of them.
+    waiting: VecDeque<(usize, SyncSender<News<T>>)>,
+    /// The last segment that may be begun.
+    up_to: usize,
+    readers: usize,
+}
+
+impl<T> Course<T> {
+    fn places(&self) -> MutexGuard<'_, Places<T>> {
+        // Each change under the lock is one step.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next segment to be read; waits while it is too far ahead.
+    fn next(&self) -> Option<(usize, SyncSender<News<T>>)> {
+        let mut places = self.places();
+        loop {
+            let (index, _) = places.waiting.front()?;
+            if *index <= places.up_to {
+                return places.waiting.pop_front();
+            }
+            places = self
+                .moved
+                .wait(places)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A reader has ended, or could not be started. With the last one, nothing is told any more.
+    fn one_less(&self) {
+        let mut places = self.places();
+        places.readers -= 1;
+        if places.readers == 0 {
+            places.waiting.clear();
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts a reader out, even one that panics.
+struct Working<T>(Arc<Course<T>>);
+
+impl<T> Drop for Working<T> {
+    fn drop(&mut self) {
+        self.0.one_less();
+    }
+}
 
 /// The readers, as the scan sees them.
 pub(super) struct Ahead<T> {
     news: VecDeque<(usize, Receiver<News<T>>)>,
+    course: Arc<Course<T>>,
+    /// How many segments ahead of the scan may be begun.
+    distance: usize,
 }
 
 impl<T: Send> Ahead<T> {
@@ -74,38 +162,51 @@ impl<T: Send> Ahead<T> {
         reader: Reader<'a, T>,
         segments: RangeInclusive<usize>,
         threads: NonZeroUsize,
-        pieces: usize,
     ) -> Self
     where
         T: 'scope,
     {
-        let count = threads.get().min(segments.clone().count());
-        let (mut news, mut waiting) = (VecDeque::new(), Waiting::new());
+        let distance = threads.get().min(segments.clone().count());
+        let up_to = segments.start() + distance;
+        let (mut news, mut waiting) = (VecDeque::new(), VecDeque::new());
         for index in segments {
-            let (tell, told) = sync_channel(pieces);
+            let (tell, told) = sync_channel(reader.backlog.pieces);
             waiting.push_back((index, tell));
             news.push_back((index, told));
         }
-        // Only the threads hold on to this: if all of them are gone, nobody waits for news.
-        let waiting = Arc::new(Mutex::new(waiting));
-        for _ in 0..count {
-            let waiting = Arc::clone(&waiting);
+        let course = Arc::new(Course {
+            places: Mutex::new(Places {
+                waiting,
+                up_to,
+                readers: distance,
+            }),
+            moved: Condvar::new(),
+            ended: AtomicBool::new(false),
+        });
+        for _ in 0..distance {
+            let working = Working(Arc::clone(&course));
             let thread = Builder::new().name("intendant-recovery".to_owned());
             let started = thread.spawn_scoped(scope, move || {
-                while let Some((index, tell)) = next(&waiting) {
-                    reader.read(index, &tell);
+                let Working(course) = &working;
+                while let Some((index, tell)) = course.next() {
+                    reader.read(index, course, &tell);
                 }
             });
             if let Err(error) = started {
                 tracing::debug!(%error, "a thread that reads the log could not be started");
-                break;
             }
         }
-        Self { news }
+        Self {
+            news,
+            course,
+            distance,
+        }
     }
 
     /// What is told of a segment, asked in order.
     pub(super) fn news_of(&mut self, index: usize) -> Option<Receiver<News<T>>> {
+        self.course.places().up_to = index + self.distance;
+        self.course.moved.notify_all();
         let (found, told) = self.news.pop_front()?;
         debug_assert_eq!(found, index, "segments are asked for in order");
         Some(told)
@@ -114,22 +215,19 @@ impl<T: Send> Ahead<T> {
 
 impl<T> Drop for Ahead<T> {
     fn drop(&mut self) {
+        self.course.ended.store(true, Ordering::Relaxed);
+        self.course.places().waiting.clear();
+        self.course.moved.notify_all();
         // Readers that are waiting to tell something find out and end.
         self.news.clear();
     }
-}
-
-fn next<T>(waiting: &Mutex<Waiting<T>>) -> Option<(usize, SyncSender<News<T>>)> {
-    waiting
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .pop_front()
 }
 
 /// Reads a segment by itself.
 pub(super) struct Reader<'a, T> {
     pub(super) start: &'a ScanStart<'a>,
     pub(super) gist: &'a (dyn Fn(Recorded) -> Option<T> + Sync),
+    pub(super) backlog: Backlog,
 }
 
 impl<T> Clone for Reader<'_, T> {
@@ -144,8 +242,13 @@ impl<T> Copy for Reader<'_, T> {}
 struct Unheard;
 
 impl<T> Reader<'_, T> {
-    fn read(&self, index: usize, tell: &SyncSender<News<T>>) {
-        let told = self.pieces(index, &mut |news| tell.send(news).map_err(|_| Unheard));
+    fn read(&self, index: usize, course: &Course<T>, tell: &SyncSender<News<T>>) {
+        let told = self.pieces(index, &mut |news| {
+            if course.ended() {
+                return Err(Unheard);
+            }
+            tell.send(news).map_err(|_| Unheard)
+        });
         // The scan has ended, or reads this segment by itself.
         let _: Result<(), Unheard> = told;
     }
@@ -206,7 +309,9 @@ impl<T> Reader<'_, T> {
                     });
                     filled.gists.extend(gists);
                     (filled.state, filled.group, filled.end) = (state, here, next);
-                    if filled.gists.len() >= PIECE_GISTS || next - begin >= PIECE_BYTES {
+                    let full = filled.gists.len() >= self.backlog.piece_gists
+                        || next - begin >= self.backlog.piece_bytes;
+                    if full {
                         tell(News::Piece(filled))?;
                     } else {
                         piece = Some(filled);
@@ -214,7 +319,10 @@ impl<T> Reader<'_, T> {
                     at = next;
                 }
                 Ok(Step::Stop(_)) | Err(Fault::Damage { .. }) => {
-                    return piece.map_or(Ok(()), |piece| tell(News::Piece(piece)));
+                    if let Some(piece) = piece {
+                        tell(News::Piece(piece))?;
+                    }
+                    return tell(News::Rest { at, window });
                 }
                 Err(Fault::Io(source)) => {
                     if let Some(piece) = piece {
@@ -226,3 +334,6 @@ impl<T> Reader<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! From the bytes of a folder to a log that can be trusted again.
 //!
 //! Order: `layout` lists and checks the files, `scan` reads them and judges where reading ends
-//! ([`table`]; threads of `ahead` may read before it), and only if all of that found no damage does `repair` change anything.
+//! ([`table`]; threads of `ahead` may read before it, and judge nothing), and only if all of that
+//! found no damage does `repair` change anything.
 //!
 //! Invariants:
 //! - On damage no byte is changed.
@@ -18,6 +19,7 @@ mod step;
 pub mod table;
 mod window;
 
+pub(crate) use ahead::Backlog;
 pub(crate) use layout::{Layout, io as io_error, missing, read_layout};
 pub(crate) use repair::{Repaired, discard_spares, repair};
 pub(crate) use scan::{Begin, Patience, Readers, Scan, ScanStart, Witness, scan, scan_gist};

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use super::ahead::{Ahead, News, Reader};
+use super::ahead::{Ahead, Backlog, News, Reader};
 use super::evidence::later_proof;
 use super::layout::{Found, Layout};
 use super::step::{Broken, Fault, State, Step, group_of};
@@ -194,17 +194,14 @@ pub(crate) fn scan(
     start: &ScanStart<'_>,
     visit: &mut dyn FnMut(&Found, Recorded),
 ) -> Result<Scan, OpenError> {
-    // Whole entries wait for their turn, so only few of them may.
-    const PIECES: usize = 16;
-    scan_gist(start, PIECES, &|recorded| Some(recorded), visit)
+    scan_gist(start, Backlog::WHOLE, &|recorded| Some(recorded), visit)
 }
 
 /// Reads the whole log, keeping of each entry only its gist, which is taken by whichever thread
-/// reads the entry; gists are visited in order. So many pieces of a segment
-/// ([`super::ahead`]) may wait to be visited.
+/// reads the entry; gists are visited in order.
 pub(crate) fn scan_gist<T: Send>(
     start: &ScanStart<'_>,
-    pieces: usize,
+    backlog: Backlog,
     gist: &(dyn Fn(Recorded) -> Option<T> + Sync),
     visit: &mut dyn FnMut(&Found, T),
 ) -> Result<Scan, OpenError> {
@@ -227,8 +224,12 @@ pub(crate) fn scan_gist<T: Send>(
         (Some(last), Readers::Caller) => walk.run(last, &mut |_| None)?,
         (Some(last), Readers::Threads(threads)) => std::thread::scope(|scope| {
             let segments = start.from.index..=last;
-            let reader = Reader { start, gist };
-            let mut ahead = Ahead::start(scope, reader, segments, threads, pieces);
+            let reader = Reader {
+                start,
+                gist,
+                backlog,
+            };
+            let mut ahead = Ahead::start(scope, reader, segments, threads);
             walk.run(last, &mut |index| ahead.news_of(index))
         })?,
     };
@@ -259,6 +260,16 @@ struct At {
     at: u64,
     /// Its head has been read.
     begun: bool,
+    /// What the reader ahead read through, if it came so far.
+    window: Option<Window>,
+}
+
+impl At {
+    const BEGINNING: Self = Self {
+        at: PAGE_BYTES as u64,
+        begun: false,
+        window: None,
+    };
 }
 
 /// How often a bystander reads again, and how long it waits in between.
@@ -302,28 +313,24 @@ impl<T> Walk<'_, '_, T> {
     }
 
     /// Takes what was read ahead of a segment, as far as it goes on from what was read before.
-    /// Says nothing of what follows: that is read again, and judged, by [`Self::segment`].
+    /// Says nothing of what follows: that is read, and judged, by [`Self::segment`].
     fn take_news(
         &mut self,
         index: usize,
         news: Option<Receiver<News<T>>>,
     ) -> Result<At, OpenError> {
         let found = &self.start.layout.segments[index];
-        let mut place = At {
-            at: PAGE_BYTES as u64,
-            begun: false,
-        };
+        let mut place = At::BEGINNING;
         for news in news.into_iter().flatten() {
             match news {
                 News::Head { head, next } => {
                     self.check_head(found, place.at, &head)?;
-                    place = At {
-                        at: next,
-                        begun: true,
-                    };
+                    (place.at, place.begun) = (next, true);
                 }
-                // The reader does not know the epoch of the segment before.
-                News::Piece(piece) if piece.first_epoch < self.state.epoch => break,
+                // The reader did not know the epoch of the segment before.
+                News::Piece(piece) if piece.first_epoch < self.state.epoch => {
+                    return Ok(At::BEGINNING);
+                }
                 News::Piece(piece) => {
                     self.state = piece.state;
                     self.tail = Some(Tail {
@@ -336,6 +343,7 @@ impl<T> Walk<'_, '_, T> {
                     }
                     place.at = piece.end;
                 }
+                News::Rest { at, window } => (place.at, place.window) = (at, Some(window)),
                 News::Failed { doing, source } => return Err(found.io(doing)(source)),
             }
         }
@@ -360,12 +368,18 @@ impl<T> Walk<'_, '_, T> {
                 .damage(at, what, lost(self.state.expected, None))
                 .into());
         }
-        let At { mut at, mut begun } = self.take_news(index, news)?;
-        let file = start
-            .disk
-            .open(&found.path, Access::Read)
-            .map_err(found.io("opening it"))?;
-        let mut window = Window::new(file);
+        let At {
+            mut at,
+            mut begun,
+            window,
+        } = self.take_news(index, news)?;
+        let mut window = match window {
+            Some(window) => window,
+            None => {
+                let file = start.disk.open(&found.path, Access::Read);
+                Window::new(file.map_err(found.io("opening it"))?)
+            }
+        };
         let home = Home::new(start.journal, found.number);
         let mut tries = 0;
         loop {
