@@ -65,16 +65,32 @@ pub fn scan(
     path: impl AsRef<Path>,
     mut visit: impl FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
-    scan_on(&RealDisk, path.as_ref(), &mut visit)
+    read(
+        &RealDisk,
+        path.as_ref(),
+        Readers::per_core(),
+        &mut |recorded| {
+            visit(recorded);
+        },
+    )
 }
 
-/// [`scan`] on another disk than the real one.
+/// [`scan`] on another disk than the real one, on the calling thread alone.
 ///
 /// # Errors
 /// As for [`scan`].
 pub fn scan_on(
     disk: &dyn Disk,
     folder: &Path,
+    visit: &mut dyn FnMut(Recorded),
+) -> Result<ScanReport, OpenError> {
+    read(disk, folder, Readers::Caller, visit)
+}
+
+fn read(
+    disk: &dyn Disk,
+    folder: &Path,
+    readers: Readers,
     visit: &mut dyn FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
     let path = folder.to_owned();
@@ -109,7 +125,7 @@ pub fn scan_on(
             witness,
             patience: Patience::Bystander,
             from: Begin::of(id),
-            readers: Readers::per_core(),
+            readers,
         },
         &mut |_, recorded| visit(recorded),
     )?;
@@ -171,18 +187,22 @@ pub fn read_blob(path: impl AsRef<Path>, blob: &BlobRef) -> Result<Vec<u8>, Read
 /// # Errors
 /// The first damage, or what keeps it from being looked for.
 pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport, OpenError> {
-    verify_on(Arc::new(RealDisk), path.as_ref())
+    check(Arc::new(RealDisk), path.as_ref(), Readers::per_core())
 }
 
-/// [`verify`] on another disk than the real one.
+/// [`verify`] on another disk than the real one, on the calling thread alone.
 ///
 /// # Errors
 /// As for [`verify`].
 pub fn verify_on(disk: Arc<dyn Disk>, folder: &Path) -> Result<VerifyReport, OpenError> {
+    check(disk, folder, Readers::Caller)
+}
+
+fn check(disk: Arc<dyn Disk>, folder: &Path, readers: Readers) -> Result<VerifyReport, OpenError> {
     let blobs = Blobs::new(Arc::clone(&disk), folder.join(BLOBS));
     let mut seen = HashSet::new();
     let mut bad: Option<ReadError> = None;
-    let log = scan_on(&*disk, folder, &mut |recorded| {
+    let log = read(&*disk, folder, readers, &mut |recorded| {
         for blob in named_blobs(&recorded.entry) {
             if bad.is_none() && seen.insert((blob.sha256, blob.bytes)) {
                 bad = blobs.get(&blob).err();

@@ -65,7 +65,10 @@ pub(super) enum News<T> {
     },
     Piece(Box<Piece<T>>),
     /// The scan is to go on from here, through this window.
-    Rest { at: u64, window: Window },
+    Rest {
+        at: u64,
+        window: Window,
+    },
     /// The disk failed.
     Failed {
         doing: &'static str,

@@ -70,7 +70,8 @@ impl Way {
             readers: self.readers,
         };
         // Every third entry has no gist: pieces without any are handed on as well.
-        let gist = |recorded: Recorded| (recorded.sequence.0 % 3 != 0).then_some(recorded);
+        let gist =
+            |recorded: Recorded| (!recorded.sequence.0.is_multiple_of(3)).then_some(recorded);
         scan_gist(&start, self.backlog, &gist, &mut |found, recorded| {
             visit(found.number, recorded);
         })
@@ -176,12 +177,16 @@ fn do_harm(log: &mut Log, harm: &Harm) {
             let (segment, at) = group(n);
             let bytes = &mut log.segments[segment];
             let at = (at + offset % (2 * PAGE_BYTES)).min(bytes.len().saturating_sub(1));
-            bytes.get_mut(at).map_or((), |byte| *byte ^= 1 << bit);
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << bit;
+            }
         }
         Harm::FlipAnywhere(n, offset, bit) => {
             let bytes = &mut log.segments[n % count];
             let at = PAGE_BYTES + offset % (MIN_BYTES as usize - PAGE_BYTES);
-            bytes.get_mut(at).map_or((), |byte| *byte ^= 1 << bit);
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << bit;
+            }
         }
         Harm::Zero(n, offset, length) => {
             let bytes = &mut log.segments[n % count];
@@ -346,7 +351,7 @@ fn a_whole_log_is_read_to_its_end() {
 }
 
 #[test]
-fn fault_a14_a_chain_that_does_not_fit_is_found_at_the_next_segment() {
+fn fault_a10_a_chain_that_does_not_fit_is_found_at_the_next_segment() {
     let mut log = long_log(5);
     log.reseal(log.spots[23], b'w');
     for told in both(log) {
