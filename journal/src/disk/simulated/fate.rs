@@ -34,8 +34,8 @@ impl Fate {
     pub(super) fn kept(self, offset: u64, bytes: usize) -> Vec<std::ops::Range<usize>> {
         match self {
             Self::Lost => Vec::new(),
-            Self::Whole => Vec::from([0..bytes]),
-            Self::Prefix(length) => Vec::from([0..bytes.min(length as usize)]),
+            Self::Whole => std::iter::once(0..bytes).collect(),
+            Self::Prefix(length) => std::iter::once(0..bytes.min(length as usize)).collect(),
             Self::Sectors(mask) => {
                 let mut kept = Vec::new();
                 let mut at = 0;
