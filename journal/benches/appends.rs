@@ -36,7 +36,7 @@ fn runtime() -> Runtime {
 /// The bare limit: one thread drains what has gathered, writes it at once and syncs.
 #[divan::bench(args = CALLERS, sample_count = 40, sample_size = 1)]
 fn bare(bencher: Bencher, callers: usize) {
-    let folder = tempfile::tempdir_in(".").unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("bare");
     std::fs::write(&path, vec![0; FILE_BYTES]).unwrap();
     let file = File::options().read(true).write(true).open(&path).unwrap();
@@ -91,7 +91,7 @@ fn bare(bencher: Bencher, callers: usize) {
 /// The journal with as many callers and entries of that size.
 #[divan::bench(args = CALLERS, sample_count = 40, sample_size = 1)]
 fn journal(bencher: Bencher, callers: usize) {
-    let folder = tempfile::tempdir_in(".").unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let journal: Arc<Journal> = Arc::new(
         options(folder.path())
             .open_or_create(folder.path().join("data"))

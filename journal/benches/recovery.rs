@@ -30,7 +30,7 @@ fn readers_ahead(bencher: Bencher, entries: u64) {
 }
 
 fn open(bencher: Bencher, entries: u64, threads: Option<usize>) {
-    let folder = tempfile::tempdir_in(".").unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     make(folder.path(), entries);
     let options = options(folder.path());
     let options = match threads {
