@@ -35,6 +35,7 @@
 //!   waits.
 //! - `recovery`: reading back, the decision table of a torn end and damage, making durable what
 //!   was read. [`mod@scan`]: reading from outside, without lock or change.
+//! - [`checkpoints`]: signed statements of the log's end; [`checkpoints::audit`] checks them.
 //! - `projection`, `blobs`: the runs and their histories; long payloads.
 //!
 //! What holds:
@@ -45,6 +46,7 @@
 #![deny(missing_docs)]
 
 mod blobs;
+pub mod checkpoints;
 mod clocks;
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::blobs::Blobs;
+use crate::checkpoints::{CHECKPOINTS, Notary, NotaryStart, Verifier, newest_witness};
 use crate::clocks::Clocks;
 use crate::disk::{Access, Disk, Kind, Site, create_dirs};
 use crate::error::{AppendError, OpenError};
@@ -111,13 +112,24 @@ fn start(
     let epoch = Epoch(opening.scan.epoch.0.checked_add(1).ok_or_else(|| {
         io_error(folder, "raising the epoch")(std::io::Error::other("there is no higher one"))
     })?);
-    let (writer, projection, clocks, mut recovered) = opening.finish(options, epoch)?;
+    let signed_before = has_checkpoint(options, folder, id)?;
+    let notary = Arc::new(Notary::new(NotaryStart {
+        disk: Arc::clone(&options.disk),
+        folder: folder.join(CHECKPOINTS),
+        journal: id,
+        signer: options.signer.clone(),
+    }));
+    let (writer, projection, clocks, mut recovered) = opening.finish(options, epoch, &notary)?;
     recovered.created = created;
 
     block_on(writer.append(Batch {
         entries: vec![opened_entry(&options.program)],
         starts_effects: false,
     }))?;
+    // From its first moment on a signed journal has a head: one that has none was stripped of it.
+    if !signed_before && let Some(head) = writer.head() {
+        notary.write_if_signing(head);
+    }
     if door.recorded != Some(id) {
         door.records.write(door.disk, &door.known_path, id)?;
     }
@@ -126,6 +138,7 @@ fn start(
     tracing::info!(journal = %id, %epoch, end = %recovered.end, "journal open");
     Ok(Journal {
         writer,
+        notary,
         projection,
         blobs: Blobs::new(Arc::clone(&options.disk), folder.join(BLOBS)),
         id,
@@ -227,7 +240,8 @@ impl<'a> Opening<'a> {
         let disk = &*options.disk;
         let segments = folder.join(SEGMENTS);
         let layout = read_layout(disk, &segments, id)?;
-        let witness = find_witness(disk, folder, id, recorded)?;
+        let keys = options.keys();
+        let witness = find_witness(disk, folder, id, recorded, Witnesses::All { keys: &keys })?;
         if layout.segments.is_empty() && witness.is_some() {
             return Err(missing(&segments, 1).into());
         }
@@ -242,6 +256,7 @@ impl<'a> Opening<'a> {
                 witness,
                 patience: Patience::Owner,
                 from: Begin::of(id),
+                watch: &[],
             },
             &mut |_, recorded| {
                 clocks.see(&recorded);
@@ -290,6 +305,7 @@ impl<'a> Opening<'a> {
         self,
         options: &Options,
         epoch: Epoch,
+        notary: &Arc<Notary>,
     ) -> Result<(Writer, Arc<Projection>, Clocks, Recovered), OpenError> {
         let disk = &options.disk;
         let projected = self.project(&**disk)?;
@@ -325,6 +341,7 @@ impl<'a> Opening<'a> {
             segment_bytes: options.segment_bytes,
             spares,
             next: count as u64 + 1,
+            notary: Arc::clone(notary),
         })
         .map_err(io_error(&self.segments, "starting the segments' thread"))?;
         let active = match self.scan.tail {
@@ -366,6 +383,7 @@ impl<'a> Opening<'a> {
             chain: self.scan.chain,
             open: self.open,
             follower: Arc::new(Feed(Arc::clone(&projection))),
+            notary: Arc::clone(notary),
         })
         .map_err(io_error(self.folder, "starting the writer's thread"))?;
         Ok((writer, projection, self.clocks, recovered))
@@ -395,6 +413,7 @@ impl<'a> Opening<'a> {
                 witness: None,
                 patience: Patience::Owner,
                 from,
+                watch: &[],
             },
             &mut |_, recorded| {
                 if recorded.sequence <= applied {
@@ -412,16 +431,35 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// What the mark, or else the record outside, says had been durable.
+/// True if the folder has a checkpoint that vouches for this journal.
+fn has_checkpoint(options: &Options, folder: &Path, id: JournalId) -> Result<bool, OpenError> {
+    let path = folder.join(CHECKPOINTS);
+    newest_witness(&*options.disk, &path, id, &options.keys())
+        .map(|found| found.is_some())
+        .map_err(io_error(&path, "reading it"))
+}
+
+/// Who beside the log is asked what had been durable.
+#[derive(Clone, Copy)]
+pub(crate) enum Witnesses<'a> {
+    /// The mark, the record outside, and the checkpoints in the folder, judged by these keys.
+    All { keys: &'a [Verifier] },
+    /// The mark and the record outside.
+    MarkAlone,
+}
+
+/// What the mark, or else the record outside, says had been durable, or a checkpoint if that says
+/// more.
 pub(crate) fn find_witness(
     disk: &dyn Disk,
     folder: &Path,
     id: JournalId,
     recorded: bool,
+    witnesses: Witnesses<'_>,
 ) -> Result<Option<Witness>, OpenError> {
     let path = folder.join(MARK);
     let mark = read_mark(disk, &path, id).map_err(io_error(&path, "reading it"))?;
-    Ok(match mark {
+    let within = match mark {
         Some(durable) => Some(Witness {
             name: "the mark",
             durable,
@@ -432,7 +470,20 @@ pub(crate) fn find_witness(
             durable: Sequence(1),
         }),
         None => None,
-    })
+    };
+    let Witnesses::All { keys } = witnesses else {
+        return Ok(within);
+    };
+    let path = folder.join(CHECKPOINTS);
+    let signed = newest_witness(disk, &path, id, keys).map_err(io_error(&path, "reading it"))?;
+    let signed = signed.map(|durable| Witness {
+        name: "a checkpoint",
+        durable,
+    });
+    Ok([within, signed]
+        .into_iter()
+        .flatten()
+        .max_by_key(|witness| witness.durable))
 }
 
 fn opened_entry(program: &str) -> Entry {

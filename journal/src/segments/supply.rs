@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::SegmentName;
+use crate::checkpoints::{Head, Notary};
 use crate::disk::{Disk, DiskFile, Site, remove_if_there, write_all_at};
 use crate::error::AppendError;
 use crate::format::entry::JournalId;
@@ -50,6 +51,8 @@ pub(crate) struct SupplyStart {
     pub(crate) spares: Vec<Spare>,
     /// Number of the next segment to be made.
     pub(crate) next: u64,
+    /// Makes the checkpoints of segments that are sealed.
+    pub(crate) notary: Arc<Notary>,
 }
 
 /// Why there is no spare.
@@ -98,6 +101,8 @@ struct State {
     /// Somebody wants a try now, whatever the last one said.
     poked: bool,
     closed: bool,
+    /// Ends of segments that were sealed, whose checkpoints are still to be made.
+    sealed: VecDeque<Head>,
 }
 
 impl Shared {
@@ -116,6 +121,7 @@ impl Supply {
             segment_bytes,
             spares,
             next,
+            notary,
         } = start;
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
@@ -126,6 +132,7 @@ impl Supply {
                 trouble: None,
                 poked: false,
                 closed: false,
+                sealed: VecDeque::new(),
             }),
             asked: Condvar::new(),
             tried: Condvar::new(),
@@ -139,7 +146,7 @@ impl Supply {
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("intendant-segments".into())
-            .spawn(move || run(&theirs, &maker))?;
+            .spawn(move || run(&theirs, &maker, &notary))?;
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -181,6 +188,12 @@ impl Supply {
             }
             None => Err(Refusal::NoSpace("the journal is closing".into())),
         }
+    }
+
+    /// The segment that ends here is full: its checkpoint is made by the thread.
+    pub(crate) fn seal(&self, head: Head) {
+        self.shared.lock().sealed.push_back(head);
+        self.shared.asked.notify_one();
     }
 
     /// Waits until so many bytes of room are ready, of which each spare loses `waste` at its end,
@@ -265,16 +278,25 @@ impl Drop for Supply {
     }
 }
 
-fn run(shared: &Shared, maker: &Maker) {
+fn run(shared: &Shared, maker: &Maker, notary: &Notary) {
     // If this thread panics, nobody may wait for it for ever.
     let _guard = CloseOnExit(shared);
     let mut state = shared.lock();
     loop {
+        let broken = matches!(state.trouble, Some(Refusal::Broken(_)));
+        let due = state.ready.len() < state.wanted && !broken;
+        // A spare that somebody may be waiting for goes first, unless it could not be made just now.
+        if (state.closed || !due || state.trouble.is_some() && !state.poked)
+            && let Some(head) = state.sealed.pop_front()
+        {
+            drop(state);
+            notary.write_if_signing(head);
+            state = shared.lock();
+            continue;
+        }
         if state.closed {
             return;
         }
-        let broken = matches!(state.trouble, Some(Refusal::Broken(_)));
-        let due = state.ready.len() < state.wanted && !broken;
         if !due {
             state.poked = false;
             state = shared

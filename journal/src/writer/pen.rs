@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::queue::{Job, Shared};
 use super::space::{Change, OpenIntents, inline_max_bytes, outcome_bytes, reserve_bytes};
 use super::{Follower, Mark};
+use crate::checkpoints::{Head, Notary};
 use crate::disk::{DiskFile, Site, write_all_at};
 use crate::error::AppendError;
 use crate::face::Appended;
@@ -56,6 +57,7 @@ pub(crate) struct WriterStart {
     pub(crate) chain: Digest,
     pub(crate) open: OpenIntents,
     pub(crate) follower: Arc<dyn Follower>,
+    pub(crate) notary: Arc<Notary>,
 }
 
 /// Ends the waiting of everybody, whichever way the thread ends.
@@ -94,6 +96,10 @@ pub(super) fn run(shared: &Shared, start: WriterStart) {
         pen.commit();
     }
     pen.start.mark.sync();
+    // After a failure nothing more is written to this disk.
+    if shared.disabled().is_none() {
+        pen.start.notary.write_if_signing(pen.head());
+    }
 }
 
 struct Pen<'a> {
@@ -162,6 +168,9 @@ impl Pen<'_> {
             Ok(spare) => spare,
             Err(refusal) => return Err(self.refused(refusal)),
         };
+        if !self.start.active.fresh {
+            self.start.supply.seal(self.head());
+        }
         self.start.active = Active::of(spare, self.start.journal);
         if self.fits(job) {
             Ok(())
@@ -277,7 +286,16 @@ impl Pen<'_> {
         self.start.follower.durable(recorded);
         self.shared.has_fed(self.durable);
         self.extend_chain(used);
+        self.shared.has_hashed(self.head());
         self.group.clear();
+    }
+
+    /// The end of what is durable.
+    fn head(&self) -> Head {
+        Head {
+            sequence: self.durable,
+            chain: self.start.chain,
+        }
     }
 
     /// Hashes the entries of the group, which is durable.
