@@ -64,6 +64,7 @@ mod projection;
 pub mod recovery;
 pub mod scan;
 mod segments;
+mod witnesses;
 mod writer;
 
 pub use journal::{Journal, Options, Recovered};

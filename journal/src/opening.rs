@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::blobs::Blobs;
-use crate::checkpoints::{CHECKPOINTS, Notary, NotaryStart, Verifier, newest_witness};
+use crate::checkpoints::{CHECKPOINTS, Notary, NotaryStart};
 use crate::clocks::Clocks;
 use crate::disk::{Access, Disk, Kind, Site, create_dirs};
 use crate::error::{AppendError, OpenError};
 use crate::face::Batch;
-use crate::format::entry::{Body, Entry, Epoch, JournalId, Moment, Opened, Recorded, Sequence};
+use crate::format::entry::{Body, Entry, Epoch, JournalId, Moment, Opened, Recorded};
 use crate::format::frame::Home;
 use crate::format::segment::{self, PAGE_BYTES};
 use crate::identity::{self, Records};
@@ -24,8 +24,9 @@ use crate::recovery::{
     read_layout, repair, scan,
 };
 use crate::segments::{Spare, Supply, SupplyStart};
+use crate::witnesses::{Asked, Witnesses};
 use crate::writer::space::{Change, OpenIntents, inline_max_bytes};
-use crate::writer::{Active, Follower, MARK, Mark, Writer, WriterStart, read_mark};
+use crate::writer::{Active, Follower, MARK, Mark, Writer, WriterStart};
 
 /// Hands what became durable to the projection.
 struct Feed(Arc<Projection>);
@@ -112,7 +113,7 @@ fn start(
     let epoch = Epoch(opening.scan.epoch.0.checked_add(1).ok_or_else(|| {
         io_error(folder, "raising the epoch")(std::io::Error::other("there is no higher one"))
     })?);
-    let signed_before = has_checkpoint(options, folder, id)?;
+    let has_checkpoint = opening.has_checkpoint;
     let notary = Arc::new(Notary::new(NotaryStart {
         disk: Arc::clone(&options.disk),
         folder: folder.join(CHECKPOINTS),
@@ -127,7 +128,7 @@ fn start(
         starts_effects: false,
     }))?;
     // From its first moment on a signed journal has a head: one that has none was stripped of it.
-    if !signed_before && let Some(head) = writer.head() {
+    if !has_checkpoint && let Some(head) = writer.head() {
         notary.write_if_signing(head);
     }
     if door.recorded != Some(id) {
@@ -227,6 +228,8 @@ struct Opening<'a> {
     clocks: Clocks,
     repaired: Repaired,
     projection: projection::Opening,
+    /// The folder has a checkpoint that vouches for this journal.
+    has_checkpoint: bool,
 }
 
 impl<'a> Opening<'a> {
@@ -241,8 +244,8 @@ impl<'a> Opening<'a> {
         let segments = folder.join(SEGMENTS);
         let layout = read_layout(disk, &segments, id)?;
         let keys = options.keys();
-        let witness = find_witness(disk, folder, id, recorded, Witnesses::All { keys: &keys })?;
-        if layout.segments.is_empty() && witness.is_some() {
+        let witnesses = Witnesses::ask(disk, folder, id, recorded, Asked::All { keys: &keys })?;
+        if layout.segments.is_empty() && witnesses.last.is_some() {
             return Err(missing(&segments, 1).into());
         }
         let mut open = OpenIntents::default();
@@ -253,10 +256,10 @@ impl<'a> Opening<'a> {
                 folder,
                 journal: id,
                 layout: &layout,
-                witness,
+                witness: witnesses.last.clone(),
                 patience: Patience::Owner,
                 from: Begin::of(id),
-                watch: &[],
+                watch: witnesses.watch(),
             },
             &mut |_, recorded| {
                 clocks.see(&recorded);
@@ -265,6 +268,7 @@ impl<'a> Opening<'a> {
                 }
             },
         )?;
+        witnesses.check(&scan.seen)?;
         // The projection is opened only now: opening it may change its file.
         let projection = Projection::open(Arc::clone(&options.disk), folder, id)?;
         let applied = Witness {
@@ -297,6 +301,7 @@ impl<'a> Opening<'a> {
             clocks,
             repaired,
             projection,
+            has_checkpoint: witnesses.has_checkpoint,
         })
     }
 
@@ -383,7 +388,6 @@ impl<'a> Opening<'a> {
             chain: self.scan.chain,
             open: self.open,
             follower: Arc::new(Feed(Arc::clone(&projection))),
-            notary: Arc::clone(notary),
         })
         .map_err(io_error(self.folder, "starting the writer's thread"))?;
         Ok((writer, projection, self.clocks, recovered))
@@ -429,61 +433,6 @@ impl<'a> Opening<'a> {
         projection.feed(piece);
         Ok(self.scan.end.0 - applied.0)
     }
-}
-
-/// True if the folder has a checkpoint that vouches for this journal.
-fn has_checkpoint(options: &Options, folder: &Path, id: JournalId) -> Result<bool, OpenError> {
-    let path = folder.join(CHECKPOINTS);
-    newest_witness(&*options.disk, &path, id, &options.keys())
-        .map(|found| found.is_some())
-        .map_err(io_error(&path, "reading it"))
-}
-
-/// Who beside the log is asked what had been durable.
-#[derive(Clone, Copy)]
-pub(crate) enum Witnesses<'a> {
-    /// The mark, the record outside, and the checkpoints in the folder, judged by these keys.
-    All { keys: &'a [Verifier] },
-    /// The mark and the record outside.
-    MarkAlone,
-}
-
-/// What the mark, or else the record outside, says had been durable, or a checkpoint if that says
-/// more.
-pub(crate) fn find_witness(
-    disk: &dyn Disk,
-    folder: &Path,
-    id: JournalId,
-    recorded: bool,
-    witnesses: Witnesses<'_>,
-) -> Result<Option<Witness>, OpenError> {
-    let path = folder.join(MARK);
-    let mark = read_mark(disk, &path, id).map_err(io_error(&path, "reading it"))?;
-    let within = match mark {
-        Some(durable) => Some(Witness {
-            name: "the mark",
-            durable,
-        }),
-        // It is written when the first entry is durable.
-        None if recorded => Some(Witness {
-            name: "the record outside the folder",
-            durable: Sequence(1),
-        }),
-        None => None,
-    };
-    let Witnesses::All { keys } = witnesses else {
-        return Ok(within);
-    };
-    let path = folder.join(CHECKPOINTS);
-    let signed = newest_witness(disk, &path, id, keys).map_err(io_error(&path, "reading it"))?;
-    let signed = signed.map(|durable| Witness {
-        name: "a checkpoint",
-        durable,
-    });
-    Ok([within, signed]
-        .into_iter()
-        .flatten()
-        .max_by_key(|witness| witness.durable))
 }
 
 fn opened_entry(program: &str) -> Entry {

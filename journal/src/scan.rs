@@ -16,8 +16,8 @@ use crate::format::entry::{BlobRef, Digest, Epoch, JournalId, Recorded, Sequence
 use crate::format::named_blobs::named_blobs;
 use crate::identity;
 use crate::journal::{BLOBS, SEGMENTS};
-use crate::opening::{Witnesses, find_witness};
 use crate::recovery::{self, Begin, Patience, ScanStart, Seen, missing, read_layout};
+use crate::witnesses::{Asked, Witnesses};
 
 /// What a reading found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,7 +70,8 @@ pub fn scan(
 }
 
 /// [`scan`] by somebody who knows these keys: a checkpoint in the folder whose signature by one of
-/// them does not hold is no witness for what had been durable.
+/// them does not hold is no witness for what had been durable, and the log must have the hash that
+/// the newest one says that one of them has signed.
 ///
 /// # Errors
 /// As for [`scan`].
@@ -79,8 +80,8 @@ pub fn scan_knowing(
     keys: &[Verifier],
     mut visit: impl FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
-    let witnesses = Witnesses::All { keys };
-    read_log(&RealDisk, path.as_ref(), witnesses, &[], &mut visit).map(|(report, _)| report)
+    let asked = Asked::All { keys };
+    read_log(&RealDisk, path.as_ref(), asked, &mut visit).map(|(report, _)| report)
 }
 
 /// [`scan`] on another disk than the real one.
@@ -92,14 +93,13 @@ pub fn scan_on(
     folder: &Path,
     visit: &mut dyn FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
-    read_log(disk, folder, Witnesses::All { keys: &[] }, &[], visit).map(|(report, _)| report)
+    read_log(disk, folder, Asked::All { keys: &[] }, visit).map(|(report, _)| report)
 }
 
 fn read_log(
     disk: &dyn Disk,
     folder: &Path,
-    witnesses: Witnesses<'_>,
-    watch: &[Sequence],
+    asked: Asked<'_>,
     visit: &mut dyn FnMut(Recorded),
 ) -> Result<(ScanReport, Vec<Seen>), OpenError> {
     let path = folder.to_owned();
@@ -119,10 +119,10 @@ fn read_log(
         }
     };
     // The witnesses first: what they say now is durable is in the log that is read afterwards.
-    let witness = find_witness(disk, folder, id, false, witnesses)?;
+    let witnesses = Witnesses::ask(disk, folder, id, false, asked)?;
     let segments = folder.join(SEGMENTS);
     let layout = read_layout(disk, &segments, id)?;
-    if layout.segments.is_empty() && witness.is_some() {
+    if layout.segments.is_empty() && witnesses.last.is_some() {
         return Err(missing(&segments, 1).into());
     }
     let found = recovery::scan(
@@ -131,13 +131,14 @@ fn read_log(
             folder,
             journal: id,
             layout: &layout,
-            witness,
+            witness: witnesses.last.clone(),
             patience: Patience::Bystander,
             from: Begin::of(id),
-            watch,
+            watch: witnesses.watch(),
         },
         &mut |_, recorded| visit(recorded),
     )?;
+    witnesses.check(&found.seen)?;
     let report = ScanReport {
         id,
         epoch: found.epoch,
@@ -205,7 +206,7 @@ pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport, OpenError> {
 /// # Errors
 /// As for [`verify`].
 pub fn verify_on(disk: Arc<dyn Disk>, folder: &Path) -> Result<VerifyReport, OpenError> {
-    verify_by(disk, folder, Witnesses::All { keys: &[] }, &[]).map(|(report, _)| report)
+    verify_by(disk, folder, Asked::All { keys: &[] }).map(|(report, _)| report)
 }
 
 /// [`verify`], and the chain behind watched entries. The checkpoints of the folder are left to the
@@ -215,19 +216,18 @@ pub(crate) fn verify_watching(
     folder: &Path,
     watch: &[Sequence],
 ) -> Result<(VerifyReport, Vec<Seen>), OpenError> {
-    verify_by(disk, folder, Witnesses::MarkAlone, watch)
+    verify_by(disk, folder, Asked::NoCheckpoints { watch })
 }
 
 fn verify_by(
     disk: Arc<dyn Disk>,
     folder: &Path,
-    witnesses: Witnesses<'_>,
-    watch: &[Sequence],
+    asked: Asked<'_>,
 ) -> Result<(VerifyReport, Vec<Seen>), OpenError> {
     let blobs = Blobs::new(Arc::clone(&disk), folder.join(BLOBS));
     let mut seen = HashSet::new();
     let mut bad: Option<ReadError> = None;
-    let (log, seen_entries) = read_log(&*disk, folder, witnesses, watch, &mut |recorded| {
+    let (log, seen_entries) = read_log(&*disk, folder, asked, &mut |recorded| {
         for blob in named_blobs(&recorded.entry) {
             if bad.is_none() && seen.insert((blob.sha256, blob.bytes)) {
                 bad = blobs.get(&blob).err();

@@ -102,6 +102,13 @@ fn assert_valid(report: &AuditReport, up_to: u64) {
     }
 }
 
+/// The content of all files but the lock, which whoever comes writes his name into.
+fn without_lock(place: &Place) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = place.files();
+    files.remove(&place.data().join("LOCK"));
+    files
+}
+
 /// Zeros the pages of the first segment from the one on that holds these bytes.
 fn cut_from(place: &Place, needle: &str) {
     let path = place.segment(1);
@@ -199,7 +206,7 @@ fn every_cut_of_the_tail_is_found_by_a_checkpoint_in_the_folder_and_stops_the_op
         assert_eq!((at.0, durable.0), (u64::from(kept) + 1, end));
         assert_eq!(by.path, cut.newest());
 
-        let before = cut.place.files();
+        let before = without_lock(&cut.place);
         for options in [cut.options(), cut.place.options()] {
             let error = options.open(cut.place.data()).unwrap_err();
             let OpenError::Shortened {
@@ -214,11 +221,7 @@ fn every_cut_of_the_tail_is_found_by_a_checkpoint_in_the_folder_and_stops_the_op
             assert_eq!((at.0, durable.0), (u64::from(kept) + 1, end));
             assert_eq!(witness, "a checkpoint");
         }
-        let mut after = cut.place.files();
-        after.remove(&cut.place.data().join("LOCK"));
-        let mut before = before;
-        before.remove(&cut.place.data().join("LOCK"));
-        assert_eq!(before, after, "no byte is changed");
+        assert_eq!(without_lock(&cut.place), before, "no byte is changed");
     }
 }
 
@@ -316,6 +319,60 @@ fn a_log_written_anew_passes_only_with_the_stolen_key_and_never_against_a_checkp
         assert_eq!((segment, path), (1, anew.place.segment(1)));
         assert!(offset >= PAGE as u64);
     }
+}
+
+#[test]
+fn p10_a_log_written_anew_beside_its_signed_checkpoint_stops_the_opening() {
+    let signed = Signed::new();
+    signed.write(0..4);
+    let forged = replaced(&signed, Signer::generate().unwrap());
+    std::fs::remove_dir_all(forged.place.data().join("checkpoints")).unwrap();
+    let kept = signed.newest();
+    let planted = forged.place.data().join("checkpoints");
+    std::fs::create_dir(&planted).unwrap();
+    let planted = planted.join(kept.file_name().unwrap());
+    std::fs::copy(&kept, &planted).unwrap();
+
+    let before = without_lock(&forged.place);
+    let options = || forged.place.options().signer(signed.signer.clone());
+    let opened = options().open(forged.place.data()).unwrap_err();
+    let scanned = scan::scan_knowing(forged.place.data(), &signed.keys(), |_| ()).unwrap_err();
+    for error in [opened, scanned] {
+        let OpenError::Contradicted {
+            path,
+            segment,
+            offset,
+            sequence: at,
+            checkpoint,
+        } = &error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!((path, *segment), (&forged.place.segment(1), 1));
+        assert!(*offset >= PAGE as u64, "{error}");
+        assert_eq!((at.0, checkpoint), (sequence(&kept), &planted));
+    }
+    assert_eq!(without_lock(&forged.place), before, "no byte is changed");
+
+    // A newer one by a key that nobody knows hides it from nobody.
+    let mut noise = Signed {
+        place: forged.place.copy(),
+        signer: Signer::generate().unwrap(),
+    };
+    std::fs::remove_dir_all(noise.place.data().join("checkpoints")).unwrap();
+    noise.write(6..7);
+    std::fs::copy(
+        &planted,
+        noise.newest().with_file_name(planted.file_name().unwrap()),
+    )
+    .unwrap();
+    noise.signer = signed.signer.clone();
+    let error = noise.options().open(noise.place.data()).unwrap_err();
+    assert!(matches!(error, OpenError::Contradicted { .. }), "{error}");
+    // The signature of a known key does not hold: no word against the log. `audit` tells of it.
+    let note = std::fs::read_to_string(&planted).unwrap();
+    std::fs::write(&planted, note.replacen("time ", "time 1", 1)).unwrap();
+    options().open(forged.place.data()).unwrap();
 }
 
 #[test]

@@ -37,38 +37,64 @@ pub(super) fn list(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<(Sequence, 
     Ok(found)
 }
 
-/// The highest sequence that a checkpoint in the folder says had been durable.
-///
-/// One whose signature by a known key does not hold is no witness. One that no known key has signed
-/// counts as the mark does, which is not signed either: it must name this journal, and the same
-/// sequence as its file's name, so that no single flipped bit makes it say more than was signed.
-///
-/// # Errors
-/// The system's error.
-pub(crate) fn newest_witness(
-    disk: &dyn Disk,
-    folder: &Path,
-    journal: JournalId,
-    keys: &[Verifier],
-) -> io::Result<Option<Sequence>> {
-    for (sequence, path) in list(disk, folder)?.into_iter().rev() {
-        let bytes = match read_small(disk, &path, MAX_BYTES) {
-            Ok(bytes) => bytes.unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
-            Err(error) => return Err(error),
-        };
-        let witnesses = Note::parse(&bytes).is_ok_and(|note| {
-            let signed = !matches!(
-                note.standing(keys),
-                Standing::Broken(_) | Standing::Unsigned
-            );
-            let says = Checkpoint::parse(note.text());
-            signed && says.is_ok_and(|it| it.journal == journal && it.sequence == sequence)
-        });
-        if witnesses {
-            return Ok(Some(sequence));
+/// What the checkpoints in the folder say of the log to somebody who has these keys.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Testimony {
+    /// The highest sequence that one of them says had been durable.
+    ///
+    /// One whose signature by a known key does not hold is no witness. One that no known key has
+    /// signed counts as the mark does, which is not signed either: it must name this journal, and
+    /// the same sequence as its file's name, so that no single flipped bit makes it say more than
+    /// was signed.
+    pub(crate) durable: Option<Sequence>,
+    /// The newest one that a known key has signed.
+    pub(crate) signed: Option<(PathBuf, Checkpoint)>,
+}
+
+impl Testimony {
+    /// Reads the newest checkpoints, and no more than needed.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(crate) fn read(
+        disk: &dyn Disk,
+        folder: &Path,
+        journal: JournalId,
+        keys: &[Verifier],
+    ) -> io::Result<Self> {
+        let mut testimony = Self::default();
+        for (sequence, path) in list(disk, folder)?.into_iter().rev() {
+            let bytes = match read_small(disk, &path, MAX_BYTES) {
+                Ok(bytes) => bytes.unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            let Some((standing, checkpoint)) = read_note(&bytes, keys)
+                .filter(|(_, says)| says.journal == journal && says.sequence == sequence)
+            else {
+                tracing::warn!(path = %path.display(), "not a checkpoint of this journal: no witness");
+                continue;
+            };
+            testimony.durable = testimony.durable.max(Some(sequence));
+            if let Standing::Signed(_) = standing {
+                testimony.signed = Some((path, checkpoint));
+            }
+            if testimony.signed.is_some() || keys.is_empty() {
+                break;
+            }
         }
-        tracing::warn!(path = %path.display(), "not a checkpoint of this journal: no witness");
+        Ok(testimony)
     }
-    Ok(None)
+}
+
+/// A note that is signed, by a known key that holds or by unknown ones alone, and what it says.
+fn read_note(bytes: &[u8], keys: &[Verifier]) -> Option<(Standing, Checkpoint)> {
+    let note = Note::parse(bytes).ok()?;
+    let standing = note.standing(keys);
+    match standing {
+        Standing::Broken(_) | Standing::Unsigned => None,
+        Standing::Signed(_) | Standing::UnknownKey(_) => {
+            Some((standing, Checkpoint::parse(note.text()).ok()?))
+        }
+    }
 }

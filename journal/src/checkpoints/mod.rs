@@ -23,7 +23,7 @@ mod note;
 mod tests;
 
 pub use checkpoint::{BadCheckpoint, Checkpoint};
-pub(crate) use folder::newest_witness;
+pub(crate) use folder::Testimony;
 pub use key::{BadKey, Signer, Verifier};
 pub use notary::{CheckpointError, Written};
 pub(crate) use notary::{Head, Notary, NotaryStart};

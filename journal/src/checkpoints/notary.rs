@@ -73,6 +73,7 @@ pub(crate) struct Notary {
 
 #[derive(Debug, Default)]
 struct State {
+    /// The newest one.
     last: Option<Written>,
     /// Why the last one could not be written, until one can.
     trouble: Option<String>,
@@ -108,7 +109,7 @@ impl Notary {
         self.lock().trouble.clone()
     }
 
-    /// Makes the checkpoint of a head that is durable, unless the last one is of the same.
+    /// Makes the checkpoint of a head that is durable, unless the newest one is of the same.
     pub(crate) fn write(&self, head: Head) -> Result<Written, CheckpointError> {
         let signer = self.signer.as_ref().ok_or(CheckpointError::Unsigned)?;
         // Held while writing, so that no two threads write under one temporary name.
@@ -160,7 +161,14 @@ impl Notary {
             note,
             path,
         };
-        state.last = Some(written.clone());
+        // A seal may be written after a newer one was asked for.
+        if state
+            .last
+            .as_ref()
+            .is_none_or(|last| last.checkpoint.sequence < head.sequence)
+        {
+            state.last = Some(written.clone());
+        }
         Ok(written)
     }
 

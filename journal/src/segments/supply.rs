@@ -51,7 +51,7 @@ pub(crate) struct SupplyStart {
     pub(crate) spares: Vec<Spare>,
     /// Number of the next segment to be made.
     pub(crate) next: u64,
-    /// Makes the checkpoints of segments that are sealed.
+    /// Makes the checkpoints of what is sealed.
     pub(crate) notary: Arc<Notary>,
 }
 
@@ -101,7 +101,7 @@ struct State {
     /// Somebody wants a try now, whatever the last one said.
     poked: bool,
     closed: bool,
-    /// Ends of segments that were sealed, whose checkpoints are still to be made.
+    /// Ends of the log that were sealed, whose checkpoints are still to be made.
     sealed: VecDeque<Head>,
 }
 
@@ -190,7 +190,8 @@ impl Supply {
         }
     }
 
-    /// The segment that ends here is full: its checkpoint is made by the thread.
+    /// The segment that ends here is full, or the journal is closed: its checkpoint is made by the
+    /// thread, before it ends.
     pub(crate) fn seal(&self, head: Head) {
         self.shared.lock().sealed.push_back(head);
         self.shared.asked.notify_one();
@@ -257,7 +258,8 @@ impl Supply {
         Ok(state)
     }
 
-    /// Ends the thread and waits for it; a file half made is left to the next opening.
+    /// Ends the thread and waits for it and for the checkpoints that are due; a file half made is
+    /// left to the next opening.
     pub(crate) fn close(&mut self) {
         {
             let mut state = self.shared.lock();

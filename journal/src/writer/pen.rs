@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::queue::{Job, Shared};
 use super::space::{Change, OpenIntents, inline_max_bytes, outcome_bytes, reserve_bytes};
 use super::{Follower, Mark};
-use crate::checkpoints::{Head, Notary};
+use crate::checkpoints::Head;
 use crate::disk::{DiskFile, Site, write_all_at};
 use crate::error::AppendError;
 use crate::face::Appended;
@@ -57,7 +57,6 @@ pub(crate) struct WriterStart {
     pub(crate) chain: Digest,
     pub(crate) open: OpenIntents,
     pub(crate) follower: Arc<dyn Follower>,
-    pub(crate) notary: Arc<Notary>,
 }
 
 /// Ends the waiting of everybody, whichever way the thread ends.
@@ -96,9 +95,9 @@ pub(super) fn run(shared: &Shared, start: WriterStart) {
         pen.commit();
     }
     pen.start.mark.sync();
-    // After a failure nothing more is written to this disk.
+    // After a failure nothing more is signed: what is durable is for the next opening to say.
     if shared.disabled().is_none() {
-        pen.start.notary.write_if_signing(pen.head());
+        pen.start.supply.seal(pen.head());
     }
 }
 
