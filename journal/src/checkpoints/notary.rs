@@ -112,7 +112,8 @@ impl Notary {
     /// Makes the checkpoint of a head that is durable, unless the newest one is of the same.
     pub(crate) fn write(&self, head: Head) -> Result<Written, CheckpointError> {
         let signer = self.signer.as_ref().ok_or(CheckpointError::Unsigned)?;
-        // Held while writing, so that no two threads write under one temporary name.
+        // Held while writing: there is one temporary name, so that no interrupted start leaves more
+        // than one file behind.
         let mut state = self.lock();
         if let Some(last) = &state.last
             && last.checkpoint.sequence == head.sequence
@@ -127,23 +128,14 @@ impl Notary {
         };
         let note = Note::sign(checkpoint.to_string(), signer).to_string();
         let path = path_of(&self.folder, head.sequence);
-        let mut temporary = path.clone().into_os_string();
-        temporary.push(".tmp");
+        let temporary = self.folder.join(UNFINISHED);
         let done = create_dirs(
             &*self.disk,
             &self.folder,
             Site::CheckpointsDirCreate,
             Site::CheckpointsDirSync,
         )
-        .and_then(|()| {
-            publish(
-                &*self.disk,
-                &path,
-                temporary.as_ref(),
-                note.as_bytes(),
-                SITES,
-            )
-        });
+        .and_then(|()| publish(&*self.disk, &path, &temporary, note.as_bytes(), SITES));
         if let Err(error) = done {
             let error = CheckpointError::Io {
                 path,
@@ -180,6 +172,8 @@ impl Notary {
         }
     }
 }
+
+const UNFINISHED: &str = "unfinished.tmp";
 
 const SITES: Publish = Publish {
     create: Site::CheckpointCreate,

@@ -57,7 +57,7 @@ fn no_part_of_a_key_and_no_change_of_it_is_a_key() {
         let changed = String::from_utf8(changed).unwrap();
         assert!(changed.parse::<Verifier>().is_err(), "{changed}");
     }
-    let longer = "PeterNeumann+cc469956+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TWBADKEY==";
+    let longer = "PeterNeumann+cc469956+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TWAAAA";
     assert_eq!(longer.parse::<Verifier>(), Err(BadKey::Algorithm));
     let other = "PeterNeumann+173116ae+ZRpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";
     assert_eq!(other.parse::<Verifier>(), Err(BadKey::Algorithm));
@@ -167,6 +167,21 @@ fn the_text_of_a_checkpoint_is_that_of_the_format() {
             "{changed}"
         );
     }
+}
+
+#[test]
+fn the_example_in_format_md_is_a_signed_checkpoint() {
+    let note = Note::sign(checkpoint().to_string(), &peter()).to_string();
+    let indented: String = note
+        .lines()
+        .map(|line| match line {
+            "" => "\n".into(),
+            line => format!("    {line}\n"),
+        })
+        .collect();
+    let document = include_str!("../../FORMAT.md");
+    assert!(document.contains(&indented), "{indented}");
+    assert!(document.contains(VKEY));
 }
 
 proptest! {
