@@ -539,6 +539,8 @@ fn an_audit_beside_a_live_writer_finds_nothing_wrong() {
             audits += 1;
         }
     });
+    // Its threads are at work in the folder until then.
+    journal.close();
     let before = signed.place.files();
     signed.audit();
     assert_eq!(signed.place.files(), before, "it changes nothing");

@@ -288,7 +288,8 @@ fn a_key_that_cannot_be_used_is_not_replaced_and_no_secret_is_told() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join(SECRET);
     let secret = Signer::generate().unwrap().secret_text();
-    let (_, last) = secret.rsplit_once('+').unwrap();
+    // Base64 may hold a plus sign itself.
+    let last = secret.splitn(5, '+').nth(4).unwrap();
     let cut = &secret[..secret.len() - 1];
     std::fs::write(&path, cut).unwrap();
     let error = key_file::read_or_make(&RealDisk, place.path()).unwrap_err();
