@@ -7,6 +7,7 @@ use crate::blobs::Blobs;
 use crate::checkpoints::{CheckpointError, Notary, Signer, Verifier, Written};
 use crate::clocks::Clocks;
 use crate::disk::{Disk, RealDisk};
+use crate::drive::Drive;
 use crate::error::{AppendError, OpenError, ReadError};
 use crate::face::{Append, Batch, IntentLog, RunFilter, RunRow, Stats};
 use crate::format::entry::{BlobRef, Epoch, JournalId, Recorded, Sequence};
@@ -15,6 +16,7 @@ use crate::lock::Held;
 use crate::opening::{Creation, open};
 use crate::projection::Projection;
 use crate::recovery::io_error;
+use crate::surroundings::Surroundings;
 use crate::writer::Writer;
 
 /// Name of the folder of the log in the journal's folder.
@@ -31,6 +33,9 @@ pub struct Options {
     pub(crate) state_home: Option<PathBuf>,
     pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) drive: Drive,
+    /// In place of what this process would find around it.
+    pub(crate) surroundings: Option<Surroundings>,
 }
 
 impl Default for Options {
@@ -42,6 +47,8 @@ impl Default for Options {
             state_home: None,
             signer: None,
             disk: Arc::new(RealDisk),
+            drive: Drive::Threads,
+            surroundings: None,
         }
     }
 }

@@ -37,6 +37,8 @@
 //!   was read. [`mod@scan`]: reading from outside, without lock or change.
 //! - [`checkpoints`]: signed statements of the log's end; [`checkpoints::audit`] checks them.
 //! - `projection`, `blobs`: the runs and their histories; long payloads.
+//! - `simulated` (cargo feature of that name): a journal without threads, clocks or chance, on a disk
+//!   in memory that forgets what was not synced.
 //!
 //! What holds:
 //! - Nobody is told that a batch is recorded before it is durable on disk.
@@ -51,6 +53,7 @@ mod clocks;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod disk;
+mod drive;
 pub mod error;
 pub mod face;
 pub mod format;
@@ -64,6 +67,9 @@ mod projection;
 pub mod recovery;
 pub mod scan;
 mod segments;
+#[cfg(any(test, feature = "simulated"))]
+pub mod simulated;
+mod surroundings;
 mod witnesses;
 mod writer;
 

@@ -12,7 +12,7 @@ use crate::clocks::Clocks;
 use crate::disk::{Access, Disk, Kind, Site, create_dirs};
 use crate::error::{AppendError, OpenError};
 use crate::face::Batch;
-use crate::format::entry::{Body, Entry, Epoch, JournalId, Moment, Opened, Recorded};
+use crate::format::entry::{Body, Entry, Epoch, JournalId, Opened, Recorded};
 use crate::format::frame::Home;
 use crate::format::segment::{self, PAGE_BYTES};
 use crate::identity::{self, Records};
@@ -24,6 +24,7 @@ use crate::recovery::{
     read_layout, repair, scan,
 };
 use crate::segments::{Spare, Supply, SupplyStart};
+use crate::surroundings::Surroundings;
 use crate::witnesses::{Asked, Witnesses};
 use crate::writer::space::{Change, OpenIntents, inline_max_bytes};
 use crate::writer::{Active, Follower, MARK, Mark, Writer, WriterStart};
@@ -68,13 +69,15 @@ pub(crate) fn open(
         });
     }
     let disk = &*options.disk;
+    let around = options.surroundings.clone();
+    let around = around.unwrap_or_else(Surroundings::real);
     let door = Door::new(options, folder, creation)?;
     door.may_enter()?;
     create_dirs(disk, folder, Site::FolderCreate, Site::FolderSync)
         .map_err(io_error(folder, "creating it"))?;
-    let lock = Held::take(disk, folder)?;
-    match judge(options, &door) {
-        Ok((id, created, opening)) => start(options, &door, lock, id, created, opening),
+    let lock = Held::take(disk, folder, around.pid)?;
+    match judge(options, &door, &around) {
+        Ok((id, created, opening)) => start(options, &door, &around, lock, id, created, opening),
         Err(error) => {
             lock.give_back();
             Err(error)
@@ -86,17 +89,17 @@ pub(crate) fn open(
 fn judge<'a>(
     options: &Options,
     door: &Door<'a>,
+    around: &Surroundings,
 ) -> Result<(JournalId, bool, Opening<'a>), OpenError> {
     // Asked again under the lock: another process may have created the journal in between.
     let (id, created) = match door.may_enter()? {
         Some(id) => (id, false),
         None => {
-            let id = JournalId(*uuid::Uuid::new_v4().as_bytes());
-            identity::write(door.disk, door.folder, id)?;
-            (id, true)
+            identity::write(door.disk, door.folder, around.new_id)?;
+            (around.new_id, true)
         }
     };
-    let opening = Opening::begin(options, door.folder, id, door.recorded == Some(id))?;
+    let opening = Opening::begin(options, door, id, around)?;
     Ok((id, created, opening))
 }
 
@@ -104,6 +107,7 @@ fn judge<'a>(
 fn start(
     options: &Options,
     door: &Door<'_>,
+    around: &Surroundings,
     mut lock: Held,
     id: JournalId,
     created: bool,
@@ -119,12 +123,13 @@ fn start(
         folder: folder.join(CHECKPOINTS),
         journal: id,
         signer: options.signer.clone(),
+        now: options.surroundings.as_ref().map(|around| around.now),
     }));
     let (writer, projection, clocks, mut recovered) = opening.finish(options, epoch, &notary)?;
     recovered.created = created;
 
     block_on(writer.append(Batch {
-        entries: vec![opened_entry(&options.program)],
+        entries: vec![opened_entry(&options.program, around)],
         starts_effects: false,
     }))?;
     // From its first moment on a signed journal has a head: one that has none was stripped of it.
@@ -236,11 +241,13 @@ impl<'a> Opening<'a> {
     /// Reads and judges the log; changes it only if there is no damage.
     fn begin(
         options: &Options,
-        folder: &'a Path,
+        door: &Door<'a>,
         id: JournalId,
-        recorded: bool,
+        around: &Surroundings,
     ) -> Result<Self, OpenError> {
         let disk = &*options.disk;
+        let folder = door.folder;
+        let recorded = door.recorded == Some(id);
         let segments = folder.join(SEGMENTS);
         let layout = read_layout(disk, &segments, id)?;
         let keys = options.keys();
@@ -249,7 +256,7 @@ impl<'a> Opening<'a> {
             return Err(missing(&segments, 1).into());
         }
         let mut open = OpenIntents::default();
-        let mut clocks = Clocks::new(Clocks::boot_id());
+        let mut clocks = Clocks::new(around.boot_id.clone());
         let scan = scan(
             &ScanStart {
                 disk,
@@ -270,7 +277,7 @@ impl<'a> Opening<'a> {
         )?;
         witnesses.check(&scan.seen)?;
         // The projection is opened only now: opening it may change its file.
-        let projection = Projection::open(Arc::clone(&options.disk), folder, id)?;
+        let projection = Projection::open(Arc::clone(&options.disk), folder, id, options.drive)?;
         let applied = Witness {
             name: "the projection",
             durable: projection.applied,
@@ -347,6 +354,7 @@ impl<'a> Opening<'a> {
             spares,
             next: count as u64 + 1,
             notary: Arc::clone(notary),
+            drive: options.drive,
         })
         .map_err(io_error(&self.segments, "starting the segments' thread"))?;
         let active = match self.scan.tail {
@@ -388,6 +396,7 @@ impl<'a> Opening<'a> {
             chain: self.scan.chain,
             open: self.open,
             follower: Arc::new(Feed(Arc::clone(&projection))),
+            drive: options.drive,
         })
         .map_err(io_error(self.folder, "starting the writer's thread"))?;
         Ok((writer, projection, self.clocks, recovered))
@@ -435,30 +444,15 @@ impl<'a> Opening<'a> {
     }
 }
 
-fn opened_entry(program: &str) -> Entry {
+fn opened_entry(program: &str, around: &Surroundings) -> Entry {
     Entry {
-        at: now(),
+        at: around.now,
         run: None,
         body: Body::Opened(Opened {
-            pid: std::process::id(),
-            boot_id: Clocks::boot_id(),
+            pid: around.pid,
+            boot_id: around.boot_id.clone(),
             program: program.to_owned(),
         }),
-    }
-}
-
-fn now() -> Moment {
-    let wall = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| {
-            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-        });
-    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let seconds = u64::try_from(boot.tv_sec).unwrap_or(0);
-    let millis = u64::try_from(boot.tv_nsec / 1_000_000).unwrap_or(0);
-    Moment {
-        wall_ms: wall,
-        boot_ms: seconds * 1000 + millis,
     }
 }
 
@@ -470,8 +464,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future on this thread, whether or not a runtime is near.
-/// Waits on this thread, which may well be one of an async runtime in the middle of a task: without
+/// Waits for a future on this thread, which may well be one of an async runtime in the middle of a task: without
 /// `unconstrained` a task that has used up its share of polls would wait for ever, for only its
 /// runtime gives it a new one.
 fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -8,7 +8,8 @@ use super::folder::path_of;
 use super::key::Signer;
 use super::note::Note;
 use crate::disk::{Disk, Publish, Site, create_dirs, publish};
-use crate::format::entry::{Digest, JournalId, Sequence};
+use crate::format::entry::{Digest, JournalId, Moment, Sequence};
+use crate::surroundings::now;
 
 /// The end of what is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +60,8 @@ pub(crate) struct NotaryStart {
     pub(crate) folder: PathBuf,
     pub(crate) journal: JournalId,
     pub(crate) signer: Option<Arc<Signer>>,
+    /// Where time stands still.
+    pub(crate) now: Option<Moment>,
 }
 
 /// Signs and writes, for whichever thread asks.
@@ -68,6 +71,7 @@ pub(crate) struct Notary {
     folder: PathBuf,
     journal: JournalId,
     signer: Option<Arc<Signer>>,
+    now: Option<Moment>,
     state: Mutex<State>,
 }
 
@@ -86,12 +90,14 @@ impl Notary {
             folder,
             journal,
             signer,
+            now,
         } = start;
         Self {
             disk,
             folder,
             journal,
             signer,
+            now,
             state: Mutex::default(),
         }
     }
@@ -124,7 +130,7 @@ impl Notary {
             journal: self.journal,
             sequence: head.sequence,
             chain: head.chain,
-            wall_ms: wall_ms(),
+            wall_ms: self.now.unwrap_or_else(now).wall_ms,
         };
         let note = Note::sign(checkpoint.to_string(), signer).to_string();
         let path = path_of(&self.folder, head.sequence);
@@ -183,11 +189,3 @@ const SITES: Publish = Publish {
     dir_sync: Site::CheckpointDirSync,
     remove: Site::CheckpointRemove,
 };
-
-fn wall_ms() -> i64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| {
-            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-        })
-}

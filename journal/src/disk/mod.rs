@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 mod fail_point;
 mod real;
+#[cfg(any(test, feature = "simulated"))]
+pub mod simulated;
 mod site;
 #[cfg(test)]
 pub(crate) mod watched;
