@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::blobs::Blobs;
+use crate::checkpoints::Verifier;
 use crate::disk::{Disk, Kind, RealDisk};
 use crate::error::{OpenError, ReadError};
 use crate::format::entry::{BlobRef, Digest, Epoch, JournalId, Recorded, Sequence};
 use crate::format::named_blobs::named_blobs;
 use crate::identity;
 use crate::journal::{BLOBS, SEGMENTS};
-use crate::opening::find_witness;
-use crate::recovery::{self, Begin, Patience, Readers, ScanStart, missing, read_layout};
+use crate::recovery::{self, Begin, Patience, Readers, ScanStart, Seen, missing, read_layout};
+use crate::witnesses::{Asked, Witnesses};
 
 /// What a reading found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,18 +62,30 @@ pub struct VerifyReport {
 ///
 /// # Errors
 /// [`OpenError`]; entries before the damage have been visited then.
-pub fn scan(
+pub fn scan(path: impl AsRef<Path>, visit: impl FnMut(Recorded)) -> Result<ScanReport, OpenError> {
+    scan_knowing(path, &[], visit)
+}
+
+/// [`scan`] by somebody who knows these keys: a checkpoint in the folder whose signature by one of
+/// them does not hold is no witness for what had been durable, and the log must have the hash that
+/// the newest one says that one of them has signed.
+///
+/// # Errors
+/// As for [`scan`].
+pub fn scan_knowing(
     path: impl AsRef<Path>,
+    keys: &[Verifier],
     mut visit: impl FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
-    read(
+    let asked = Asked::All { keys };
+    read_log(
         &RealDisk,
         path.as_ref(),
         Readers::per_core(),
-        &mut |recorded| {
-            visit(recorded);
-        },
+        asked,
+        &mut visit,
     )
+    .map(|(report, _)| report)
 }
 
 /// [`scan`] on another disk than the real one, on the calling thread alone.
@@ -84,15 +97,23 @@ pub fn scan_on(
     folder: &Path,
     visit: &mut dyn FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
-    read(disk, folder, Readers::Caller, visit)
+    read_log(
+        disk,
+        folder,
+        Readers::Caller,
+        Asked::All { keys: &[] },
+        visit,
+    )
+    .map(|(report, _)| report)
 }
 
-fn read(
+fn read_log(
     disk: &dyn Disk,
     folder: &Path,
     readers: Readers,
+    asked: Asked<'_>,
     visit: &mut dyn FnMut(Recorded),
-) -> Result<ScanReport, OpenError> {
+) -> Result<(ScanReport, Vec<Seen>), OpenError> {
     let path = folder.to_owned();
     let id = match identity::folder_kind(disk, folder)? {
         None => return Err(OpenError::Missing { path }),
@@ -109,11 +130,11 @@ fn read(
             return Err(OpenError::Foreign { path, what });
         }
     };
-    // The mark first: what it says now is durable is in the log that is read afterwards.
-    let witness = find_witness(disk, folder, id, false)?;
+    // The witnesses first: what they say now is durable is in the log that is read afterwards.
+    let witnesses = Witnesses::ask(disk, folder, id, false, asked)?;
     let segments = folder.join(SEGMENTS);
     let layout = read_layout(disk, &segments, id)?;
-    if layout.segments.is_empty() && witness.is_some() {
+    if layout.segments.is_empty() && witnesses.last.is_some() {
         return Err(missing(&segments, 1).into());
     }
     let found = recovery::scan(
@@ -122,14 +143,16 @@ fn read(
             folder,
             journal: id,
             layout: &layout,
-            witness,
+            witness: witnesses.last.clone(),
             patience: Patience::Bystander,
             from: Begin::of(id),
             readers,
+            watch: witnesses.watch(),
         },
         &mut |_, recorded| visit(recorded),
     )?;
-    Ok(ScanReport {
+    witnesses.check(&found.seen)?;
+    let report = ScanReport {
         id,
         epoch: found.epoch,
         end: found.end,
@@ -140,7 +163,8 @@ fn read(
             offset: damage.offset,
             what: damage.what.clone(),
         }),
-    })
+    };
+    Ok((report, found.seen))
 }
 
 /// Which journal a folder holds, and which one is recorded for its path outside of it.
@@ -187,7 +211,9 @@ pub fn read_blob(path: impl AsRef<Path>, blob: &BlobRef) -> Result<Vec<u8>, Read
 /// # Errors
 /// The first damage, or what keeps it from being looked for.
 pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport, OpenError> {
-    check(Arc::new(RealDisk), path.as_ref(), Readers::per_core())
+    let (disk, folder) = (Arc::new(RealDisk), path.as_ref());
+    let asked = Asked::All { keys: &[] };
+    verify_by(disk, folder, Readers::per_core(), asked).map(|(report, _)| report)
 }
 
 /// [`verify`] on another disk than the real one, on the calling thread alone.
@@ -195,14 +221,30 @@ pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport, OpenError> {
 /// # Errors
 /// As for [`verify`].
 pub fn verify_on(disk: Arc<dyn Disk>, folder: &Path) -> Result<VerifyReport, OpenError> {
-    check(disk, folder, Readers::Caller)
+    verify_by(disk, folder, Readers::Caller, Asked::All { keys: &[] }).map(|(report, _)| report)
 }
 
-fn check(disk: Arc<dyn Disk>, folder: &Path, readers: Readers) -> Result<VerifyReport, OpenError> {
+/// [`verify`], and the chain behind watched entries. The checkpoints of the folder are left to the
+/// caller, who has their keys, and are not asked as witnesses.
+pub(crate) fn verify_watching(
+    disk: Arc<dyn Disk>,
+    folder: &Path,
+    readers: Readers,
+    watch: &[Sequence],
+) -> Result<(VerifyReport, Vec<Seen>), OpenError> {
+    verify_by(disk, folder, readers, Asked::NoCheckpoints { watch })
+}
+
+fn verify_by(
+    disk: Arc<dyn Disk>,
+    folder: &Path,
+    readers: Readers,
+    asked: Asked<'_>,
+) -> Result<(VerifyReport, Vec<Seen>), OpenError> {
     let blobs = Blobs::new(Arc::clone(&disk), folder.join(BLOBS));
     let mut seen = HashSet::new();
     let mut bad: Option<ReadError> = None;
-    let log = read(&*disk, folder, readers, &mut |recorded| {
+    let (log, seen_entries) = read_log(&*disk, folder, readers, asked, &mut |recorded| {
         for blob in named_blobs(&recorded.entry) {
             if bad.is_none() && seen.insert((blob.sha256, blob.bytes)) {
                 bad = blobs.get(&blob).err();
@@ -211,9 +253,9 @@ fn check(disk: Arc<dyn Disk>, folder: &Path, readers: Readers) -> Result<VerifyR
     })?;
     match bad {
         Some(error) => Err(error.into()),
-        None => Ok(VerifyReport {
-            log,
-            blobs: seen.len() as u64,
-        }),
+        None => {
+            let blobs = seen.len() as u64;
+            Ok((VerifyReport { log, blobs }, seen_entries))
+        }
     }
 }

@@ -23,7 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
 
 use super::scan::ScanStart;
-use super::step::{Fault, State, Step, group_of};
+use super::step::{Fault, Seen, State, Step, group_of};
 use super::window::Window;
 use crate::disk::Access;
 use crate::format::entry::{Epoch, Recorded};
@@ -87,6 +87,8 @@ pub(super) struct Piece<T> {
     /// Where the last batch ends.
     pub(super) end: u64,
     pub(super) gists: Vec<T>,
+    /// Those of the watched entries that are in it.
+    pub(super) seen: Vec<Seen>,
 }
 
 /// What the readers and the scan share.
@@ -281,7 +283,7 @@ impl<T> Reader<'_, T> {
         let mut begin = at;
         let mut piece: Option<Box<Piece<T>>> = None;
         loop {
-            match state.step(&mut window, &home, found, at, begun) {
+            match state.step(&mut window, &home, found, at, begun, self.start.watch) {
                 Ok(Step::Head { head, next }) => {
                     state.expected = head.first.0;
                     state.chain = head.chain;
@@ -294,6 +296,7 @@ impl<T> Reader<'_, T> {
                     head,
                     entries,
                     chain,
+                    seen,
                     next,
                 }) => {
                     let here = group_of(&head, at, group);
@@ -308,9 +311,11 @@ impl<T> Reader<'_, T> {
                             group: here,
                             end: next,
                             gists: Vec::new(),
+                            seen: Vec::new(),
                         })
                     });
                     filled.gists.extend(gists);
+                    filled.seen.extend(seen);
                     (filled.state, filled.group, filled.end) = (state, here, next);
                     let full = filled.gists.len() >= self.backlog.piece_gists
                         || next - begin >= self.backlog.piece_bytes;

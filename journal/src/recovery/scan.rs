@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::ahead::{Ahead, Backlog, News, Reader};
 use super::evidence::later_proof;
 use super::layout::{Found, Layout};
-use super::step::{Broken, Fault, State, Step, group_of};
+use super::step::{Broken, Fault, Seen, State, Step, group_of};
 use super::table::{Case, Read, Verdict, judge};
 use super::window::Window;
 use crate::disk::{Access, Disk};
@@ -46,6 +46,8 @@ pub(crate) struct ScanStart<'a> {
     pub(crate) from: Begin,
     /// Who reads.
     pub(crate) readers: Readers,
+    /// Entries, in order, behind which the chain value is to be told.
+    pub(crate) watch: &'a [Sequence],
 }
 
 /// Who reads the segments. What is found, visited and reported is the same.
@@ -122,6 +124,8 @@ pub(crate) struct Scan {
     pub(crate) tail: Option<Tail>,
     /// The beginnings of the segments that were read.
     pub(crate) begins: Vec<Begin>,
+    /// Those of the watched entries that were read.
+    pub(crate) seen: Vec<Seen>,
     stop: Option<Stop>,
     /// Where the last entry ends, if there is one.
     last_read: Option<Place>,
@@ -217,6 +221,7 @@ pub(crate) fn scan_gist<T: Send>(
         },
         tail: None,
         begins: Vec::new(),
+        seen: Vec::new(),
         stop: None,
     };
     let scan = match (start.layout.last_used, start.readers) {
@@ -252,6 +257,7 @@ struct Walk<'a, 'b, T> {
     state: State,
     tail: Option<Tail>,
     begins: Vec<Begin>,
+    seen: Vec<Seen>,
     stop: Option<Stop>,
 }
 
@@ -304,6 +310,7 @@ impl<T> Walk<'_, '_, T> {
             chain: self.state.chain,
             tail: self.tail,
             begins: self.begins,
+            seen: self.seen,
             stop: self.stop,
             last_read: self.tail.map(|tail| {
                 let found = &self.start.layout.segments[tail.index];
@@ -332,6 +339,7 @@ impl<T> Walk<'_, '_, T> {
                     return Ok(At::BEGINNING);
                 }
                 News::Piece(piece) => {
+                    self.seen.extend(piece.seen);
                     self.state = piece.state;
                     self.tail = Some(Tail {
                         index,
@@ -383,7 +391,10 @@ impl<T> Walk<'_, '_, T> {
         let home = Home::new(start.journal, found.number);
         let mut tries = 0;
         loop {
-            let step = match self.state.step(&mut window, &home, found, at, begun) {
+            let step = self
+                .state
+                .step(&mut window, &home, found, at, begun, start.watch);
+            let step = match step {
                 Ok(step) => step,
                 Err(Fault::Io(source)) => return Err(found.io("reading it")(source)),
                 Err(Fault::Damage { at, what }) => {
@@ -403,8 +414,10 @@ impl<T> Walk<'_, '_, T> {
                     head,
                     entries,
                     chain,
+                    seen,
                     next,
                 } => {
+                    self.seen.extend(seen);
                     let group = self.tail.filter(|tail| tail.index == index);
                     self.tail = Some(Tail {
                         index,

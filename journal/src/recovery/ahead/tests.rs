@@ -25,6 +25,9 @@ const TINY: Backlog = Backlog {
     piece_bytes: 6_000,
 };
 
+/// What is told of the chain behind them must be the same too.
+const WATCHED: [Sequence; 4] = [Sequence(1), Sequence(4), Sequence(30), Sequence(90)];
+
 fn threads(count: usize) -> Readers {
     NonZeroUsize::new(count).map_or(Readers::Caller, Readers::Threads)
 }
@@ -68,6 +71,7 @@ impl Way {
             patience: self.patience,
             from: Begin::of(JOURNAL),
             readers: self.readers,
+            watch: &WATCHED,
         };
         // Every third entry has no gist: pieces without any are handed on as well.
         let gist =
@@ -452,6 +456,7 @@ fn a_reader_that_panics_leaves_nobody_waiting() {
             patience: Patience::Owner,
             from: Begin::of(JOURNAL),
             readers: threads(2),
+            watch: &[],
         };
         let gist = |recorded: Recorded| -> Option<()> {
             assert!(recorded.sequence.0 < 15, "a gist that panics");

@@ -223,6 +223,10 @@ impl Disk for LogDisk {
         read_only()
     }
 
+    fn create_private(&self, _: &Path, _: Site) -> io::Result<Arc<dyn DiskFile>> {
+        read_only()
+    }
+
     fn rename(&self, _: &Path, _: &Path, _: Site) -> io::Result<()> {
         read_only()
     }
