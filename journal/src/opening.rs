@@ -122,7 +122,9 @@ fn start(
         entries: vec![opened_entry(&options.program, around)],
         starts_effects: false,
     }))?;
-    if door.recorded != Some(id) {
+    if door.recorded == Some(id) {
+        door.records.keep(door.disk)?;
+    } else {
         door.records.write(door.disk, &door.known_path, id)?;
     }
     lock.set_epoch(epoch)
@@ -443,7 +445,7 @@ pub(crate) fn find_witness(
     })
 }
 
-fn opened_entry(program: &str, around: &Surroundings) -> Entry {
+pub(crate) fn opened_entry(program: &str, around: &Surroundings) -> Entry {
     Entry {
         at: around.now,
         run: None,
