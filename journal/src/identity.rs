@@ -39,7 +39,7 @@ struct Head {
     format: Option<u32>,
 }
 
-fn parse_id(text: &str) -> Option<JournalId> {
+pub(crate) fn parse_id(text: &str) -> Option<JournalId> {
     if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }

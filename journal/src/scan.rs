@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::blobs::Blobs;
+use crate::checkpoints::Verifier;
 use crate::disk::{Disk, Kind, RealDisk};
 use crate::error::{OpenError, ReadError};
 use crate::format::entry::{BlobRef, Digest, Epoch, JournalId, Recorded, Sequence};
 use crate::format::named_blobs::named_blobs;
 use crate::identity;
 use crate::journal::{BLOBS, SEGMENTS};
-use crate::opening::find_witness;
-use crate::recovery::{self, Begin, Patience, ScanStart, missing, read_layout};
+use crate::recovery::{self, Begin, Patience, ScanStart, Seen, missing, read_layout};
+use crate::witnesses::{Asked, Witnesses};
 
 /// What a reading found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,6 +69,21 @@ pub fn scan(
     scan_on(&RealDisk, path.as_ref(), &mut visit)
 }
 
+/// [`scan`] by somebody who knows these keys: a checkpoint in the folder whose signature by one of
+/// them does not hold is no witness for what had been durable, and the log must have the hash that
+/// the newest one says that one of them has signed.
+///
+/// # Errors
+/// As for [`scan`].
+pub fn scan_knowing(
+    path: impl AsRef<Path>,
+    keys: &[Verifier],
+    mut visit: impl FnMut(Recorded),
+) -> Result<ScanReport, OpenError> {
+    let asked = Asked::All { keys };
+    read_log(&RealDisk, path.as_ref(), asked, &mut visit).map(|(report, _)| report)
+}
+
 /// [`scan`] on another disk than the real one.
 ///
 /// # Errors
@@ -77,6 +93,15 @@ pub fn scan_on(
     folder: &Path,
     visit: &mut dyn FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
+    read_log(disk, folder, Asked::All { keys: &[] }, visit).map(|(report, _)| report)
+}
+
+fn read_log(
+    disk: &dyn Disk,
+    folder: &Path,
+    asked: Asked<'_>,
+    visit: &mut dyn FnMut(Recorded),
+) -> Result<(ScanReport, Vec<Seen>), OpenError> {
     let path = folder.to_owned();
     let id = match identity::folder_kind(disk, folder)? {
         None => return Err(OpenError::Missing { path }),
@@ -93,11 +118,11 @@ pub fn scan_on(
             return Err(OpenError::Foreign { path, what });
         }
     };
-    // The mark first: what it says now is durable is in the log that is read afterwards.
-    let witness = find_witness(disk, folder, id, false)?;
+    // The witnesses first: what they say now is durable is in the log that is read afterwards.
+    let witnesses = Witnesses::ask(disk, folder, id, false, asked)?;
     let segments = folder.join(SEGMENTS);
     let layout = read_layout(disk, &segments, id)?;
-    if layout.segments.is_empty() && witness.is_some() {
+    if layout.segments.is_empty() && witnesses.last.is_some() {
         return Err(missing(&segments, 1).into());
     }
     let found = recovery::scan(
@@ -106,13 +131,15 @@ pub fn scan_on(
             folder,
             journal: id,
             layout: &layout,
-            witness,
+            witness: witnesses.last.clone(),
             patience: Patience::Bystander,
             from: Begin::of(id),
+            watch: witnesses.watch(),
         },
         &mut |_, recorded| visit(recorded),
     )?;
-    Ok(ScanReport {
+    witnesses.check(&found.seen)?;
+    let report = ScanReport {
         id,
         epoch: found.epoch,
         end: found.end,
@@ -123,7 +150,8 @@ pub fn scan_on(
             offset: damage.offset,
             what: damage.what.clone(),
         }),
-    })
+    };
+    Ok((report, found.seen))
 }
 
 /// Which journal a folder holds, and which one is recorded for its path outside of it.
@@ -178,10 +206,28 @@ pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport, OpenError> {
 /// # Errors
 /// As for [`verify`].
 pub fn verify_on(disk: Arc<dyn Disk>, folder: &Path) -> Result<VerifyReport, OpenError> {
+    verify_by(disk, folder, Asked::All { keys: &[] }).map(|(report, _)| report)
+}
+
+/// [`verify`], and the chain behind watched entries. The checkpoints of the folder are left to the
+/// caller, who has their keys, and are not asked as witnesses.
+pub(crate) fn verify_watching(
+    disk: Arc<dyn Disk>,
+    folder: &Path,
+    watch: &[Sequence],
+) -> Result<(VerifyReport, Vec<Seen>), OpenError> {
+    verify_by(disk, folder, Asked::NoCheckpoints { watch })
+}
+
+fn verify_by(
+    disk: Arc<dyn Disk>,
+    folder: &Path,
+    asked: Asked<'_>,
+) -> Result<(VerifyReport, Vec<Seen>), OpenError> {
     let blobs = Blobs::new(Arc::clone(&disk), folder.join(BLOBS));
     let mut seen = HashSet::new();
     let mut bad: Option<ReadError> = None;
-    let log = scan_on(&*disk, folder, &mut |recorded| {
+    let (log, seen_entries) = read_log(&*disk, folder, asked, &mut |recorded| {
         for blob in named_blobs(&recorded.entry) {
             if bad.is_none() && seen.insert((blob.sha256, blob.bytes)) {
                 bad = blobs.get(&blob).err();
@@ -190,9 +236,9 @@ pub fn verify_on(disk: Arc<dyn Disk>, folder: &Path) -> Result<VerifyReport, Ope
     })?;
     match bad {
         Some(error) => Err(error.into()),
-        None => Ok(VerifyReport {
-            log,
-            blobs: seen.len() as u64,
-        }),
+        None => {
+            let blobs = seen.len() as u64;
+            Ok((VerifyReport { log, blobs }, seen_entries))
+        }
     }
 }

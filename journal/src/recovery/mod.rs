@@ -20,3 +20,4 @@ mod window;
 pub(crate) use layout::{Layout, io as io_error, missing, read_layout};
 pub(crate) use repair::{Repaired, discard_spares, repair};
 pub(crate) use scan::{Begin, Patience, Scan, ScanStart, Witness, scan};
+pub(crate) use step::Seen;
