@@ -141,6 +141,7 @@ impl World {
             .current_dir(self.folder.path())
             .env("INTENDANT_DATA", self.data())
             .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_CONFIG_HOME", self.path("config"))
             .env("XDG_RUNTIME_DIR", self.path("runtime"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
