@@ -470,10 +470,9 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future on this thread, whether or not a runtime is near.
-/// Waits on this thread, which may well be one of an async runtime in the middle of a task: without
-/// `unconstrained` a task that has used up its share of polls would wait for ever, for only its
-/// runtime gives it a new one.
+/// Waits for a future on this thread, which may well be one of an async runtime in the middle of a
+/// task: without `unconstrained` a task that has used up its share of polls would wait for ever, for
+/// only its runtime gives it a new one.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let future = tokio::task::unconstrained(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod fail_point;
+#[cfg(any(test, feature = "conformance"))]
+mod memory;
 mod real;
 mod site;
 #[cfg(test)]
@@ -20,6 +22,8 @@ pub(crate) mod watched;
 
 #[cfg(feature = "failpoints")]
 pub use fail_point::{arm_from_environment, reached};
+#[cfg(any(test, feature = "conformance"))]
+pub use memory::{Files, MemoryDisk};
 pub use real::RealDisk;
 pub use site::Site;
 
