@@ -178,17 +178,20 @@ impl<'a> Door<'a> {
             }
         };
         let recorded = self.recorded.filter(|_| !self.new_journal);
+        let gone = |recorded: JournalId| OpenError::Gone {
+            path: path.clone(),
+            id: recorded.to_string(),
+        };
         match (there, recorded) {
-            (Some(id), Some(recorded)) if id != recorded => Err(OpenError::Gone {
-                path,
-                id: recorded.to_string(),
-            }),
+            (Some(id), Some(recorded)) if id != recorded => {
+                Err(self.doubted(Some(id)).unwrap_or_else(|| gone(recorded)))
+            }
             (Some(id), _) => Ok(Some(id)),
-            (None, Some(recorded)) => Err(OpenError::Gone {
-                path,
-                id: recorded.to_string(),
-            }),
+            (None, Some(recorded)) => Err(self.doubted(None).unwrap_or_else(|| gone(recorded))),
             (None, None) => {
+                if let Some(error) = self.doubted(None) {
+                    return Err(error);
+                }
                 let exists = identity::folder_kind(self.disk, self.folder)?.is_some();
                 if exists && !identity::is_empty(self.disk, self.folder)? {
                     let what = "it has no file IDENTITY and is not empty".into();
@@ -200,6 +203,19 @@ impl<'a> Door<'a> {
                 }
             }
         }
+    }
+}
+
+impl Door<'_> {
+    /// The damage of `IDENTITY`, if the journal itself is there.
+    fn doubted(&self, there: Option<JournalId>) -> Option<OpenError> {
+        let damage = match (there, self.recorded) {
+            (Some(there), Some(recorded)) => {
+                identity::contradicted(self.disk, self.folder, there, recorded)
+            }
+            _ => identity::missing(self.disk, self.folder),
+        };
+        damage.map(OpenError::Damaged)
     }
 }
 

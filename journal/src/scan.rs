@@ -1,4 +1,5 @@
-//! Reading a journal from outside: without its lock, without redb, without changing a byte.
+//! Reading a journal from outside: without its lock, without changing a byte, and without redb but
+//! for what the projection of a stopped journal remembers of the log's end.
 //!
 //! For commands on a stopped journal, and for `verify`. A process that owns the journal may be
 //! writing meanwhile: the reader sees everything that was durable when it began, and what does not
@@ -15,8 +16,12 @@ use crate::format::entry::{BlobRef, Digest, Epoch, JournalId, Recorded, Sequence
 use crate::format::named_blobs::named_blobs;
 use crate::identity;
 use crate::journal::{BLOBS, SEGMENTS};
+use crate::lock;
 use crate::opening::find_witness;
-use crate::recovery::{self, Begin, Patience, ScanStart, missing, read_layout};
+use crate::projection;
+use crate::recovery::{
+    self, Begin, Found, Layout, Patience, ScanStart, Witness, missing, read_layout,
+};
 
 /// What a reading found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,6 +82,16 @@ pub fn scan_on(
     folder: &Path,
     visit: &mut dyn FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
+    read_log(disk, folder, |_| None, visit)
+}
+
+/// Reads the log, and judges its end by the mark and by what else somebody remembers.
+fn read_log(
+    disk: &dyn Disk,
+    folder: &Path,
+    remembered: impl FnOnce(JournalId) -> Option<Witness>,
+    visit: &mut dyn FnMut(Recorded),
+) -> Result<ScanReport, OpenError> {
     let path = folder.to_owned();
     let id = match identity::folder_kind(disk, folder)? {
         None => return Err(OpenError::Missing { path }),
@@ -84,6 +99,9 @@ pub fn scan_on(
             Some(id) => id,
             None if identity::is_empty(disk, folder)? => return Err(OpenError::Missing { path }),
             None => {
+                if let Some(damage) = identity::missing(disk, folder) {
+                    return Err(damage.into());
+                }
                 let what = "it has no file IDENTITY".into();
                 return Err(OpenError::Foreign { path, what });
             }
@@ -93,11 +111,13 @@ pub fn scan_on(
             return Err(OpenError::Foreign { path, what });
         }
     };
-    // The mark first: what it says now is durable is in the log that is read afterwards.
+    // The witnesses first: what they say now is durable is in the log that is read afterwards.
+    let remembered = remembered(id);
     let witness = find_witness(disk, folder, id, false)?;
     let segments = folder.join(SEGMENTS);
     let layout = read_layout(disk, &segments, id)?;
-    if layout.segments.is_empty() && witness.is_some() {
+    let known = witness.is_some() || remembered.as_ref().is_some_and(|it| it.durable.0 > 0);
+    if layout.segments.is_empty() && known {
         return Err(missing(&segments, 1).into());
     }
     let found = recovery::scan(
@@ -112,17 +132,33 @@ pub fn scan_on(
         },
         &mut |_, recorded| visit(recorded),
     )?;
+    if let Some(remembered) = &remembered {
+        found.check(remembered, folder)?;
+    }
     Ok(ScanReport {
         id,
         epoch: found.epoch,
         end: found.end,
         segments: layout.segments.len() as u64,
         chain: found.chain,
-        unfinished: found.torn().map(|damage| Unfinished {
-            path: damage.path.clone(),
-            offset: damage.offset,
-            what: damage.what.clone(),
-        }),
+        unfinished: found
+            .torn()
+            .map(|damage| Unfinished {
+                path: damage.path.clone(),
+                offset: damage.offset,
+                what: damage.what.clone(),
+            })
+            .or_else(|| too_long(&layout)),
+    })
+}
+
+/// Bytes behind the full size of a segment; a sealed one would have been called damaged.
+fn too_long(layout: &Layout) -> Option<Unfinished> {
+    let long = |segment: &&Found| segment.len > segment.bytes;
+    layout.segments.iter().find(long).map(|segment| Unfinished {
+        path: segment.path.clone(),
+        offset: segment.bytes,
+        what: "bytes behind the segment's full size".into(),
     })
 }
 
@@ -164,8 +200,20 @@ pub fn read_blob(path: impl AsRef<Path>, blob: &BlobRef) -> Result<Vec<u8>, Read
     Blobs::new(Arc::new(RealDisk), path.as_ref().join(BLOBS)).get(blob)
 }
 
+/// What the projection remembers to have been durable, unless an owner is at work on it: that one
+/// has asked it, and writes to it.
+fn projection_of_nobody(disk: &dyn Disk, folder: &Path, id: JournalId) -> Option<Witness> {
+    if !matches!(lock::owner(disk, folder), Ok(None)) {
+        return None;
+    }
+    projection::remembered(disk, folder, id).map(|durable| Witness {
+        name: "the projection",
+        durable,
+    })
+}
+
 /// Checks every frame, the hash chain, the heads of the segments, and every blob that an entry
-/// names.
+/// names; and on a stopped journal that the log does not end before what the projection remembers.
 ///
 /// # Errors
 /// The first damage, or what keeps it from being looked for.
@@ -181,7 +229,8 @@ pub fn verify_on(disk: Arc<dyn Disk>, folder: &Path) -> Result<VerifyReport, Ope
     let blobs = Blobs::new(Arc::clone(&disk), folder.join(BLOBS));
     let mut seen = HashSet::new();
     let mut bad: Option<ReadError> = None;
-    let log = scan_on(&*disk, folder, &mut |recorded| {
+    let remembered = |id| projection_of_nobody(&*disk, folder, id);
+    let log = read_log(&*disk, folder, remembered, &mut |recorded| {
         for blob in named_blobs(&recorded.entry) {
             if bad.is_none() && seen.insert((blob.sha256, blob.bytes)) {
                 bad = blobs.get(&blob).err();

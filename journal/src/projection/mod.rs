@@ -31,12 +31,14 @@ use crate::format::entry::{JournalId, Recorded, Sequence};
 pub(crate) mod apply;
 mod backend;
 mod chunk;
+mod outside;
 mod row;
 mod store;
 mod value;
 mod worker;
 
 use backend::Backend;
+pub(crate) use outside::remembered;
 use store::{Store, StoreError};
 use worker::{Queue, Worker};
 

@@ -10,15 +10,14 @@ use std::collections::BTreeMap;
 use std::io;
 
 use redb::{
-    Builder, Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableError,
-    TableHandle, WriteTransaction,
+    Builder, Database, Durability, ReadableDatabase, ReadableTable, StorageBackend,
+    TableDefinition, TableError, TableHandle, WriteTransaction,
 };
 
 use crate::face::{RunFilter, RunRow};
 use crate::format::entry::{JournalId, Recorded, Sequence};
 
 use super::apply;
-use super::backend::Backend;
 use super::value::{Parts, seal, unseal};
 use super::{chunk, row};
 
@@ -91,7 +90,7 @@ pub(super) struct Store {
 impl Store {
     /// Opens the tables, or makes them in an empty file, and gives the applied sequence.
     pub(super) fn open(
-        backend: Backend,
+        backend: impl StorageBackend,
         journal: JournalId,
     ) -> Result<(Self, Sequence), StoreError> {
         let database = Builder::new()

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use intendant_journal::disk::{Files, MemoryDisk};
 use intendant_journal::error::{Damage, OpenError, ReadError};
 use intendant_journal::face::IntentLog;
-use intendant_journal::format::entry::Recorded;
+use intendant_journal::format::entry::{
+    BlobRef, Body, Entry, Outcome, OutcomeEntry, Payload, Recorded,
+};
 use intendant_journal::{Journal, scan};
 
-use crate::specimen::{DATA, ROOT, Specimen, options};
+use crate::specimen::{DATA, ROOT, Specimen, data, options};
 
 /// What a reader made of the folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,9 +52,12 @@ impl Told {
 /// A disk with a specimen on it, for one case after another.
 pub(crate) struct Bench<'a> {
     pub(crate) specimen: &'a Specimen,
-    pub(crate) disk: MemoryDisk,
+    disk: MemoryDisk,
     /// What is on the disk.
     image: Files,
+    plain: bool,
+    outside_knows_less: bool,
+    blob: Option<PathBuf>,
 }
 
 impl<'a> Bench<'a> {
@@ -61,6 +66,9 @@ impl<'a> Bench<'a> {
             specimen,
             disk: MemoryDisk::default(),
             image: specimen.files.clone(),
+            plain: false,
+            outside_knows_less: false,
+            blob: None,
         };
         bench.disk.lay(Path::new(ROOT), &bench.image);
         bench
@@ -81,9 +89,9 @@ impl<'a> Bench<'a> {
     pub(crate) fn byte(&mut self, path: &Path, at: usize, mask: u8) -> Told {
         let flip = |bytes: &mut Vec<u8>| bytes[at] ^= mask;
         self.disk.change(path, flip);
-        self.image.get_mut(path).map(flip);
+        flip(self.image.get_mut(path).unwrap());
         let told = self.judge(&format!("{}, byte {at} ^ {mask:#x}", path.display()));
-        self.image.get_mut(path).map(flip);
+        flip(self.image.get_mut(path).unwrap());
         match told {
             Told::Stop(_) => self.disk.change(path, flip),
             _ => self.disk.lay(Path::new(ROOT), &self.image),
@@ -91,32 +99,57 @@ impl<'a> Bench<'a> {
         told
     }
 
+    /// A case in which somebody changes a byte while the journal is read.
+    pub(crate) fn touched(&mut self, what: &str, path: &Path, touch: impl FnOnce(&mut Vec<u8>)) {
+        self.disk.change(path, touch);
+        self.judge(what);
+    }
+
+    /// The oracle's own words instead of the case's name: for the canaries.
+    pub(crate) fn that_says_why(mut self) -> Self {
+        self.plain = true;
+        self
+    }
+
+    /// `verify` does not look at the record outside.
+    pub(crate) fn whose_record_is_damaged(mut self) -> Self {
+        self.outside_knows_less = true;
+        self
+    }
+
+    /// An opening does not read blobs: `verify` does, and whoever asks for one.
+    pub(crate) fn whose_blob_is_damaged(mut self, path: &Path) -> Self {
+        self.blob = Some(path.to_owned());
+        self
+    }
+
     fn judge(&self, what: &str) -> Told {
-        let judged = catch_unwind(AssertUnwindSafe(|| {
+        let judge = || {
             let outside = self.verify(what);
             let inside = self.open(what);
-            agree(what, &inside, &outside);
+            if let Some(blob) = &self.blob {
+                let stop = outside.stop();
+                assert_eq!(&stop.path, blob, "{what}: {}", stop.text);
+                assert_eq!(inside, Told::Whole, "{what}");
+            } else if !(self.outside_knows_less && outside == Told::Whole) {
+                agree(what, &inside, &outside);
+            }
             inside
-        }));
-        judged.unwrap_or_else(|_| panic!("{what}: see above"))
+        };
+        if self.plain {
+            return judge();
+        }
+        catch_unwind(AssertUnwindSafe(judge)).unwrap_or_else(|_| panic!("{what}: see above"))
     }
 
     /// What `verify` says. It changes nothing, whatever it finds.
-    pub(crate) fn verify(&self, what: &str) -> Told {
-        let disk = Arc::new(self.disk.clone());
-        let mut seen = Vec::new();
-        let scanned = scan::scan_on(&self.disk, Path::new(DATA), &mut |it| seen.push(it));
-        let verified = scan::verify_on(disk, Path::new(DATA));
-        assert!(
-            self.disk.holds(Path::new(ROOT), &self.image),
-            "{what}: verify changed a byte"
-        );
+    fn verify(&self, what: &str) -> Told {
+        let verified = scan::verify_on(Arc::new(self.disk.clone()), Path::new(DATA));
+        self.check_untouched(what, "verify");
         match verified {
             Ok(report) => {
-                assert!(
-                    scanned.is_ok(),
-                    "{what}: verify passes what a scan does not"
-                );
+                let mut seen = Vec::new();
+                scan::scan_on(&self.disk, Path::new(DATA), &mut |it| seen.push(it)).unwrap();
                 assert_eq!(report.log.end.0, seen.len() as u64, "{what}");
                 self.check_entries(what, &seen);
                 match report.log.unfinished {
@@ -128,56 +161,86 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn open(&self, what: &str) -> Told {
-        match options(&self.disk).open(DATA) {
-            Err(error) => {
-                let same = self.disk.holds(Path::new(ROOT), &self.image);
-                assert!(
-                    same,
-                    "{what}: refused, and the evidence was changed ({error})"
-                );
-                Told::Stop(check_error(what, &error))
-            }
-            Ok(journal) => {
-                let told = self.check_open(what, &journal);
-                drop(journal);
-                // What was mended is mended: the next opening finds nothing to do.
-                let again = options(&self.disk)
-                    .open(DATA)
-                    .unwrap_or_else(|error| panic!("{what}: the second opening: {error}"));
-                assert_eq!(again.recovered().cut_bytes, 0, "{what}");
-                assert_eq!(again.recovered().set_aside, None, "{what}");
-                told
-            }
-        }
+    fn check_untouched(&self, what: &str, who: &str) {
+        let same = self.disk.holds(Path::new(ROOT), &self.image);
+        assert!(same, "{what}: {who} changed a byte of evidence");
     }
 
-    fn check_open(&self, what: &str, journal: &Journal) -> Told {
-        let recovered = journal.recovered();
+    fn open(&self, what: &str) -> Told {
+        let journal = match options(&self.disk).open(DATA) {
+            Ok(journal) => journal,
+            Err(error) => {
+                self.check_untouched(what, "a refused opening");
+                return Told::Stop(check_error(what, &error));
+            }
+        };
+        let recovered = journal.recovered().clone();
         let end = usize::try_from(recovered.end.0).unwrap();
-        let of_run: Vec<_> = journal.history("r").unwrap();
-        let log: Vec<&Recorded> = self.all().take(end).collect();
-        assert_eq!(log.len(), end, "{what}: more entries than anybody wrote");
-        let expected: Vec<_> = log.iter().filter(|it| it.entry.run.is_some()).collect();
-        assert!(
-            of_run.iter().eq(expected.into_iter().copied()),
-            "{what}: the history is not what was recorded"
-        );
         self.check_end(what, end);
-        if end < self.specimen.acknowledged.len() + self.specimen.in_flight.len() {
-            // What nobody was told of may be lost. Bytes of it that are left are cut, and told.
-            let left = recovered.cut_bytes > 0;
-            let zeros = !self.image_has_bytes_behind(end);
-            assert!(left || zeros, "{what}: cut without a word");
-        }
+        self.check_cut(what, end, recovered.cut_bytes);
         assert_eq!(
             recovered.cut_at.is_some(),
             recovered.cut_bytes > 0,
             "{what}"
         );
-        match &recovered.cut_at {
+        match journal.history("r") {
+            Ok(history) => self.check_history(what, &history, end),
+            // What redb does not see at an opening the checksums see at the first question.
+            Err(ReadError::Projection { .. }) if self.projection_is_damaged() => {}
+            Err(error) => panic!("{what}: {error}"),
+        }
+        if let Some(path) = &self.blob {
+            self.check_blob(what, &journal, path);
+        }
+        drop(journal);
+        // What was mended is mended: the next opening finds nothing to do, and has everything.
+        let again = options(&self.disk)
+            .open(DATA)
+            .unwrap_or_else(|error| panic!("{what}: the second opening: {error}"));
+        assert_eq!(again.recovered().cut_bytes, 0, "{what}");
+        self.check_history(what, &again.history("r").unwrap(), end);
+        match recovered.cut_at {
             None => Told::Whole,
-            Some((path, at)) => Told::Cut(path.clone(), *at),
+            Some((path, at)) => Told::Cut(path, at),
+        }
+    }
+
+    fn projection_is_damaged(&self) -> bool {
+        let path = data("projection.redb");
+        self.image.get(&path) != self.specimen.files.get(&path)
+    }
+
+    fn check_history(&self, what: &str, history: &[Recorded], end: usize) {
+        assert!(
+            end <= self.all().count(),
+            "{what}: more entries than anybody wrote"
+        );
+        let of_run = self.all().take(end).filter(|it| it.entry.run.is_some());
+        assert!(
+            history.iter().eq(of_run),
+            "{what}: the history is not what was recorded"
+        );
+    }
+
+    /// What nobody was told of may be lost. Bytes of it that are left are cut, and told.
+    fn check_cut(&self, what: &str, end: usize, cut_bytes: u64) {
+        let silent = end < self.all().count() && cut_bytes == 0;
+        assert!(
+            !silent || !self.has_text_behind(end),
+            "{what}: cut without a word"
+        );
+    }
+
+    /// Whoever asks for a damaged blob is told so, and never gets other bytes.
+    fn check_blob(&self, what: &str, journal: &Journal, path: &Path) {
+        let blobs = self.all().flat_map(|it| named(&it.entry));
+        let named: Vec<_> = blobs
+            .filter(|blob| path.ends_with(blob.sha256.to_string()))
+            .collect();
+        assert_eq!(named.len(), 1, "{what}: the blob is named once");
+        match journal.get_blob(&named[0]) {
+            Err(ReadError::Damaged(damage)) => assert_eq!(damage.path, path, "{what}"),
+            other => panic!("{what}: {other:?}"),
         }
     }
 
@@ -189,7 +252,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Whether the folder still has text of an entry behind the end.
-    fn image_has_bytes_behind(&self, end: usize) -> bool {
+    fn has_text_behind(&self, end: usize) -> bool {
         let lost = self.all().skip(end).filter_map(crate::support::value);
         let texts: Vec<_> = lost.collect();
         self.image.iter().any(|(path, bytes)| {
@@ -215,6 +278,16 @@ impl<'a> Bench<'a> {
             seen.iter().eq(self.all().take(seen.len())),
             "{what}: the entries are not what was recorded"
         );
+    }
+}
+
+fn named(entry: &Entry) -> Option<BlobRef> {
+    match &entry.body {
+        Body::Outcome(OutcomeEntry {
+            outcome: Outcome::Succeeded(Payload::JsonBlob(blob)),
+            ..
+        }) => Some(*blob),
+        _ => None,
     }
 }
 
@@ -268,6 +341,8 @@ fn agree(what: &str, inside: &Told, outside: &Told) {
             (inside.kind, &inside.path, inside.segment, inside.offset)
                 == (outside.kind, &outside.path, outside.segment, outside.offset)
         }
+        // An opening cuts from the first byte that is not zero, `verify` names the frame it is in.
+        (Told::Cut(inside, _), Told::Cut(outside, _)) => inside == outside,
         (inside, outside) => inside == outside,
     };
     assert!(

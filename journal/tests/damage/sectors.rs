@@ -15,7 +15,7 @@ fn sweep(specimen: &Specimen, sector: usize) {
                 files.get_mut(&path).unwrap()[at..at + sector].fill(0);
             });
             if !zeroed {
-                assert_eq!(told, Told::Whole.clone(), "segment {number}, zeros at {at}");
+                assert_eq!(told, Told::Whole, "segment {number}, zeros at {at}");
             }
             if let Told::Stop(stop) = told {
                 assert_eq!(stop.path, path, "{}", stop.text);

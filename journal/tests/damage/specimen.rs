@@ -85,6 +85,10 @@ fn write(disk: &MemoryDisk) -> JournalId {
     append(&journal, vec![note("r", "four"), note("r", "five")]).unwrap();
     append(&journal, vec![note("r", "six")]).unwrap();
     let id = journal.id();
+    // The spare is made by a thread of its own: wait for it, so that all specimens are alike.
+    while disk.files(&segment(4)).is_empty() {
+        std::thread::yield_now();
+    }
     journal.close();
     id
 }
@@ -94,8 +98,21 @@ impl Specimen {
     pub(crate) fn closed() -> Self {
         let disk = MemoryDisk::default();
         let id = write(&disk);
-        let (acknowledged, used) = entries(&disk);
-        assert_eq!(used, 3, "the sweeps want several segments");
+        let specimen = Self::of(&disk, id);
+        assert_eq!(specimen.used, 3, "the sweeps want several segments");
+        specimen
+    }
+
+    /// The same on a machine whose user's state does not know it.
+    pub(crate) fn unrecorded() -> Self {
+        let mut specimen = Self::closed();
+        specimen.files.retain(|path, _| !path.starts_with(STATE));
+        specimen
+    }
+
+    /// A closed journal on a disk.
+    pub(crate) fn of(disk: &MemoryDisk, id: JournalId) -> Self {
+        let (acknowledged, used) = entries(disk);
         Self {
             files: disk.files(Path::new(ROOT)),
             id,
