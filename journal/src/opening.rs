@@ -266,13 +266,14 @@ impl<'a> Opening<'a> {
                 }
             },
         )?;
-        // The projection is opened only now: opening it may change its file.
-        let projection = Projection::open(Arc::clone(&options.disk), folder, id)?;
+        let projection = Projection::look(Arc::clone(&options.disk), folder, id)?;
         let applied = Witness {
             name: "the projection",
             durable: projection.applied,
         };
         scan.check(&applied, folder)?;
+        // Nothing is missing: from here on the folder may be changed.
+        let projection = projection.open()?;
 
         create_dirs(
             disk,

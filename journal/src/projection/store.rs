@@ -8,16 +8,18 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use redb::{
-    Builder, Database, Durability, ReadableDatabase, ReadableTable, StorageBackend,
-    TableDefinition, TableError, TableHandle, WriteTransaction,
+    Builder, Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableError,
+    TableHandle, WriteTransaction,
 };
 
 use crate::face::{RunFilter, RunRow};
 use crate::format::entry::{JournalId, Recorded, Sequence};
 
 use super::apply;
+use super::backend::Backend;
 use super::value::{Parts, seal, unseal};
 use super::{chunk, row};
 
@@ -83,21 +85,34 @@ pub(super) enum Commit {
 /// The open tables.
 #[derive(Debug)]
 pub(super) struct Store {
-    database: Database,
+    /// Taken only when the store is dropped.
+    database: Option<Database>,
     journal: JournalId,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let database = self.database.take();
+        // Closing a damaged file may panic, as anything redb does with one. What was applied is
+        // durable already.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(database)));
+    }
 }
 
 impl Store {
     /// Opens the tables, or makes them in an empty file, and gives the applied sequence.
     pub(super) fn open(
-        backend: impl StorageBackend,
+        backend: Backend,
         journal: JournalId,
     ) -> Result<(Self, Sequence), StoreError> {
         let database = Builder::new()
             .set_cache_size(CACHE_BYTES)
             .create_with_backend(backend)
             .map_err(redb::Error::from)?;
-        let store = Self { database, journal };
+        let store = Self {
+            database: Some(database),
+            journal,
+        };
         let applied = match store.applied()? {
             Some(applied) => applied,
             None => {
@@ -108,9 +123,15 @@ impl Store {
         Ok((store, applied))
     }
 
+    fn database(&self) -> &Database {
+        self.database
+            .as_ref()
+            .expect("taken only when the store is dropped, after which nobody asks")
+    }
+
     /// The applied sequence; `None` if there are no tables yet.
     fn applied(&self) -> Result<Option<Sequence>, StoreError> {
-        let read = self.database.begin_read().map_err(redb::Error::from)?;
+        let read = self.database().begin_read().map_err(redb::Error::from)?;
         let meta = match read.open_table(META) {
             Ok(meta) => meta,
             Err(TableError::TableDoesNotExist(_)) => {
@@ -163,7 +184,7 @@ impl Store {
     }
 
     fn begin(&self, commit: Commit) -> Result<WriteTransaction, StoreError> {
-        let mut write = self.database.begin_write().map_err(redb::Error::from)?;
+        let mut write = self.database().begin_write().map_err(redb::Error::from)?;
         match commit {
             Commit::InMemory => write
                 .set_durability(Durability::None)
@@ -241,7 +262,7 @@ impl Store {
     /// The entries of a run, in order, checked against the number and the last one that its row
     /// names.
     pub(super) fn history(&self, run: &str) -> Result<Vec<Recorded>, StoreError> {
-        let read = self.database.begin_read().map_err(redb::Error::from)?;
+        let read = self.database().begin_read().map_err(redb::Error::from)?;
         let runs = read.open_table(RUNS).map_err(redb::Error::from)?;
         let row = runs
             .get(run)
@@ -275,7 +296,7 @@ impl Store {
 
     /// The rows that the filter lets through, oldest first.
     pub(super) fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
-        let read = self.database.begin_read().map_err(redb::Error::from)?;
+        let read = self.database().begin_read().map_err(redb::Error::from)?;
         let runs = read.open_table(RUNS).map_err(redb::Error::from)?;
         let mut rows = Vec::new();
         for found in runs.iter().map_err(redb::Error::from)? {

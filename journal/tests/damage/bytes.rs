@@ -56,7 +56,7 @@ fn sweep(specimen: &Specimen, path: &Path) -> Count {
                     count.stopped += 1;
                 }
                 Told::Cut(..) => count.cut += 1,
-                Told::Whole => count.whole += 1,
+                Told::Whole | Told::Filled => count.whole += 1,
             }
         }
         count
