@@ -131,7 +131,7 @@ pub(crate) fn missing(folder: &Path, number: u64) -> Damage {
         segment: Some(number),
         offset: 0,
         what: "the segment is missing".into(),
-        lost: "all entries in it".into(),
+        lost: "all entries in it are lost with it".into(),
         remedy: REMEDY.into(),
     }
 }

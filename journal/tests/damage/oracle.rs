@@ -12,7 +12,7 @@ use intendant_journal::format::entry::{
 };
 use intendant_journal::{Journal, scan};
 
-use crate::specimen::{DATA, ROOT, Specimen, data, options};
+use crate::specimen::{DATA, ROOT, Specimen, data, options, segment};
 
 /// What a reader made of the folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -305,7 +305,7 @@ pub(crate) fn check_error(what: &str, error: &OpenError) -> Stop {
         text: text.clone(),
     };
     let damaged = |damage: &Damage| {
-        let of_segment = damage.path.extension().is_some_and(|it| it == "seg");
+        let of_segment = (1..20).any(|number| damage.path == segment(number));
         assert_eq!(damage.segment.is_some(), of_segment, "{what}: {damage}");
         for part in [&damage.what, &damage.lost, &damage.remedy] {
             assert!(part.len() > 10, "{what}: says too little: {damage:?}");
