@@ -63,7 +63,7 @@ fn fault_a7_every_segment_cut_at_every_boundary_and_inside_frames() {
         let mut bench = Bench::new(&specimen);
         for number in 1..=specimen.used {
             let path = segment(number);
-            let content = specimen.content_end(&path);
+            let content = specimen.content_end(&path).next_multiple_of(8);
             let bytes = specimen.bytes(&path).to_vec();
             let mut inside = 0;
             for to in cuts(&bytes) {
