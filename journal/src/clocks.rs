@@ -23,12 +23,6 @@ impl Clocks {
         }
     }
 
-    /// The kernel's boot id, or a text that equals no other boot's.
-    pub(crate) fn boot_id() -> String {
-        let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-        read.map_or_else(|_| String::new(), |id| id.trim().to_owned())
-    }
-
     /// Takes note of an entry.
     pub(crate) fn see(&mut self, recorded: &Recorded) {
         self.last_wall_ms = self.last_wall_ms.max(recorded.entry.at.wall_ms);

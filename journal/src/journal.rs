@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::blobs::Blobs;
 use crate::clocks::Clocks;
 use crate::disk::{Disk, RealDisk};
+use crate::drive::Drive;
 use crate::error::{AppendError, OpenError, ReadError};
 use crate::face::{Append, Batch, IntentLog, RunFilter, RunRow, Stats};
 use crate::format::entry::{BlobRef, Epoch, JournalId, Recorded, Sequence};
@@ -14,6 +15,7 @@ use crate::lock::Held;
 use crate::opening::{Creation, open};
 use crate::projection::Projection;
 use crate::recovery::io_error;
+use crate::surroundings::Surroundings;
 use crate::writer::Writer;
 
 /// Name of the folder of the log in the journal's folder.
@@ -29,6 +31,9 @@ pub struct Options {
     pub(crate) program: String,
     pub(crate) state_home: Option<PathBuf>,
     pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) drive: Drive,
+    /// In place of what this process would find around it.
+    pub(crate) surroundings: Option<Surroundings>,
 }
 
 impl Default for Options {
@@ -39,6 +44,8 @@ impl Default for Options {
             program: concat!("intendant-journal ", env!("CARGO_PKG_VERSION")).into(),
             state_home: None,
             disk: Arc::new(RealDisk),
+            drive: Drive::Threads,
+            surroundings: None,
         }
     }
 }

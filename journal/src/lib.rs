@@ -36,6 +36,8 @@
 //! - `recovery`: reading back, the decision table of a torn end and damage, making durable what
 //!   was read. [`mod@scan`]: reading from outside, without lock or change.
 //! - `projection`, `blobs`: the runs and their histories; long payloads.
+//! - `simulated` (cargo feature of that name): a journal without threads, clocks or chance, on a disk
+//!   in memory that forgets what was not synced.
 //!
 //! What holds:
 //! - Nobody is told that a batch is recorded before it is durable on disk.
@@ -49,6 +51,7 @@ mod clocks;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod disk;
+mod drive;
 pub mod error;
 pub mod face;
 pub mod format;
@@ -62,6 +65,9 @@ mod projection;
 pub mod recovery;
 pub mod scan;
 mod segments;
+#[cfg(any(test, feature = "simulated"))]
+pub mod simulated;
+mod surroundings;
 mod writer;
 
 pub use journal::{Journal, Options, Recovered};

@@ -49,7 +49,7 @@ pub(crate) struct Held {
 
 impl Held {
     /// Takes the lock of a folder, trying for two seconds.
-    pub(crate) fn take(disk: &dyn Disk, folder: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn take(disk: &dyn Disk, folder: &Path, pid: u32) -> Result<Self, OpenError> {
         let path = folder.join(LOCK);
         let io = |doing: &str, source| OpenError::Io {
             path: path.clone(),
@@ -80,7 +80,7 @@ impl Held {
             before,
             path: path.clone(),
             owner: Owner {
-                pid: std::process::id(),
+                pid,
                 epoch: Epoch(0),
                 socket: None,
             },

@@ -11,7 +11,7 @@ use crate::clocks::Clocks;
 use crate::disk::{Access, Disk, Kind, Site, create_dirs};
 use crate::error::{AppendError, OpenError};
 use crate::face::Batch;
-use crate::format::entry::{Body, Entry, Epoch, JournalId, Moment, Opened, Recorded, Sequence};
+use crate::format::entry::{Body, Entry, Epoch, JournalId, Opened, Recorded, Sequence};
 use crate::format::frame::Home;
 use crate::format::segment::{self, PAGE_BYTES};
 use crate::identity::{self, Records};
@@ -23,6 +23,7 @@ use crate::recovery::{
     read_layout, repair, scan,
 };
 use crate::segments::{Spare, Supply, SupplyStart};
+use crate::surroundings::Surroundings;
 use crate::writer::space::{Change, OpenIntents, inline_max_bytes};
 use crate::writer::{Active, Follower, MARK, Mark, Writer, WriterStart, read_mark};
 
@@ -66,13 +67,15 @@ pub(crate) fn open(
         });
     }
     let disk = &*options.disk;
+    let around = options.surroundings.clone();
+    let around = around.unwrap_or_else(Surroundings::real);
     let door = Door::new(options, folder, creation)?;
     door.may_enter()?;
     create_dirs(disk, folder, Site::FolderCreate, Site::FolderSync)
         .map_err(io_error(folder, "creating it"))?;
-    let lock = Held::take(disk, folder)?;
-    match judge(options, &door) {
-        Ok((id, created, opening)) => start(options, &door, lock, id, created, opening),
+    let lock = Held::take(disk, folder, around.pid)?;
+    match judge(options, &door, &around) {
+        Ok((id, created, opening)) => start(options, &door, &around, lock, id, created, opening),
         Err(error) => {
             lock.give_back();
             Err(error)
@@ -84,17 +87,17 @@ pub(crate) fn open(
 fn judge<'a>(
     options: &Options,
     door: &Door<'a>,
+    around: &Surroundings,
 ) -> Result<(JournalId, bool, Opening<'a>), OpenError> {
     // Asked again under the lock: another process may have created the journal in between.
     let (id, created) = match door.may_enter()? {
         Some(id) => (id, false),
         None => {
-            let id = JournalId(*uuid::Uuid::new_v4().as_bytes());
-            identity::write(door.disk, door.folder, id)?;
-            (id, true)
+            identity::write(door.disk, door.folder, around.new_id)?;
+            (around.new_id, true)
         }
     };
-    let opening = Opening::begin(options, door.folder, id, door.recorded == Some(id))?;
+    let opening = Opening::begin(options, door, id, around)?;
     Ok((id, created, opening))
 }
 
@@ -102,6 +105,7 @@ fn judge<'a>(
 fn start(
     options: &Options,
     door: &Door<'_>,
+    around: &Surroundings,
     mut lock: Held,
     id: JournalId,
     created: bool,
@@ -115,7 +119,7 @@ fn start(
     recovered.created = created;
 
     block_on(writer.append(Batch {
-        entries: vec![opened_entry(&options.program)],
+        entries: vec![opened_entry(&options.program, around)],
         starts_effects: false,
     }))?;
     if door.recorded != Some(id) {
@@ -236,11 +240,13 @@ impl<'a> Opening<'a> {
     /// Reads and judges the log; changes it only if there is no damage.
     fn begin(
         options: &Options,
-        folder: &'a Path,
+        door: &Door<'a>,
         id: JournalId,
-        recorded: bool,
+        around: &Surroundings,
     ) -> Result<Self, OpenError> {
         let disk = &*options.disk;
+        let folder = door.folder;
+        let recorded = door.recorded == Some(id);
         let segments = folder.join(SEGMENTS);
         let layout = read_layout(disk, &segments, id)?;
         let witness = find_witness(disk, folder, id, recorded)?;
@@ -248,7 +254,7 @@ impl<'a> Opening<'a> {
             return Err(missing(&segments, 1).into());
         }
         let mut open = OpenIntents::default();
-        let mut clocks = Clocks::new(Clocks::boot_id());
+        let mut clocks = Clocks::new(around.boot_id.clone());
         let scan = scan(
             &ScanStart {
                 disk,
@@ -273,7 +279,7 @@ impl<'a> Opening<'a> {
         };
         scan.check(&applied, folder)?;
         // Nothing is missing: from here on the folder may be changed.
-        let projection = projection.open()?;
+        let projection = projection.open(options.drive)?;
 
         create_dirs(
             disk,
@@ -342,6 +348,7 @@ impl<'a> Opening<'a> {
             segment_bytes: options.segment_bytes,
             spares,
             next: count as u64 + 1,
+            drive: options.drive,
         })
         .map_err(io_error(&self.segments, "starting the segments' thread"))?;
         let active = match self.scan.tail {
@@ -383,6 +390,7 @@ impl<'a> Opening<'a> {
             chain: self.scan.chain,
             open: self.open,
             follower: Arc::new(Feed(Arc::clone(&projection))),
+            drive: options.drive,
         })
         .map_err(io_error(self.folder, "starting the writer's thread"))?;
         Ok((writer, projection, self.clocks, recovered))
@@ -452,30 +460,15 @@ pub(crate) fn find_witness(
     })
 }
 
-fn opened_entry(program: &str) -> Entry {
+fn opened_entry(program: &str, around: &Surroundings) -> Entry {
     Entry {
-        at: now(),
+        at: around.now,
         run: None,
         body: Body::Opened(Opened {
-            pid: std::process::id(),
-            boot_id: Clocks::boot_id(),
+            pid: around.pid,
+            boot_id: around.boot_id.clone(),
             program: program.to_owned(),
         }),
-    }
-}
-
-fn now() -> Moment {
-    let wall = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| {
-            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-        });
-    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let seconds = u64::try_from(boot.tv_sec).unwrap_or(0);
-    let millis = u64::try_from(boot.tv_nsec / 1_000_000).unwrap_or(0);
-    Moment {
-        wall_ms: wall,
-        boot_ms: seconds * 1000 + millis,
     }
 }
 

@@ -13,16 +13,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod fail_point;
-#[cfg(any(test, feature = "conformance"))]
+#[cfg(any(test, feature = "simulated"))]
 mod memory;
 mod real;
+#[cfg(any(test, feature = "simulated"))]
+pub mod simulated;
 mod site;
 #[cfg(test)]
 pub(crate) mod watched;
 
 #[cfg(feature = "failpoints")]
 pub use fail_point::{arm_from_environment, reached};
-#[cfg(any(test, feature = "conformance"))]
+#[cfg(any(test, feature = "simulated"))]
 pub use memory::{Files, MemoryDisk};
 pub use real::RealDisk;
 pub use site::Site;

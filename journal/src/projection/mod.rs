@@ -21,10 +21,11 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::disk::{Access, Disk, Site};
+use crate::drive::Drive;
 use crate::error::{OpenError, ReadError};
 use crate::face::{RunFilter, RunRow};
 use crate::format::entry::{JournalId, Recorded, Sequence};
@@ -39,7 +40,7 @@ mod worker;
 
 use backend::Backend;
 use store::{Store, StoreError};
-use worker::{Queue, Worker};
+use worker::{Queue, Worker, WorkerStart};
 
 /// Name of the projection's file in the journal's folder.
 pub(crate) const FILE_NAME: &str = "projection.redb";
@@ -57,7 +58,16 @@ pub(crate) struct Projection {
     queue: Arc<Queue>,
     /// Taken only when the projection is dropped.
     store: Option<Arc<Store>>,
-    worker: Option<JoinHandle<()>>,
+    hand: Hand,
+}
+
+/// Who applies what was fed.
+#[derive(Debug)]
+enum Hand {
+    /// A thread, until it is joined.
+    Thread(Option<JoinHandle<()>>),
+    /// Whoever waits for it, until the projection is dropped.
+    Caller(Mutex<Option<Worker>>),
 }
 
 /// A projection that was read, and not changed yet: what it remembers may show that the journal is
@@ -145,8 +155,9 @@ impl Projection {
         disk: Arc<dyn Disk>,
         folder: &Path,
         journal: JournalId,
+        drive: Drive,
     ) -> Result<Opening, OpenError> {
-        Self::look(disk, folder, journal)?.open()
+        Self::look(disk, folder, journal)?.open(drive)
     }
 }
 
@@ -155,7 +166,7 @@ impl Look {
     ///
     /// # Errors
     /// [`OpenError::Io`] if that fails.
-    pub(crate) fn open(self) -> Result<Opening, OpenError> {
+    pub(crate) fn open(self, drive: Drive) -> Result<Opening, OpenError> {
         let Self {
             disk,
             path,
@@ -169,23 +180,31 @@ impl Look {
             .map_err(|source| io_error(&path, "opening the projection", source))?;
         let store = Arc::new(store);
         let queue = Arc::new(Queue::new(applied));
-        let worker = Worker {
+        let start = WorkerStart {
             queue: Arc::clone(&queue),
             store: Arc::clone(&store),
             disk: Arc::clone(&disk),
             path: path.clone(),
         };
-        let worker = std::thread::Builder::new()
-            .name("projection".to_owned())
-            .spawn(move || worker.run())
-            .map_err(|source| io_error(&path, "starting the projection's thread", source))?;
+        let hand = match drive {
+            Drive::Threads => {
+                let worker = Worker::paced(start);
+                let thread = std::thread::Builder::new()
+                    .name("projection".to_owned())
+                    .spawn(move || worker.run());
+                Hand::Thread(Some(thread.map_err(|source| {
+                    io_error(&path, "starting the projection's thread", source)
+                })?))
+            }
+            Drive::Caller => Hand::Caller(Mutex::new(Some(Worker::unpaced(start)))),
+        };
         Ok(Opening {
             projection: Projection {
                 disk,
                 path,
                 queue,
                 store: Some(store),
-                worker: Some(worker),
+                hand,
             },
             applied,
             set_aside,
@@ -203,6 +222,7 @@ impl Projection {
     /// Waits until at most so many entries are fed and not applied, or projecting has failed. For
     /// whoever feeds a whole log, which need not be in memory at once.
     pub(crate) fn wait_for_backlog(&self, at_most: u64) {
+        self.turn_now();
         self.queue.wait_for_backlog(at_most);
     }
 
@@ -222,6 +242,23 @@ impl Projection {
         self.ask(|store| store.runs(filter))
     }
 
+    /// If there is no thread, applies what was fed.
+    pub(crate) fn turn_now(&self) {
+        if let Hand::Caller(worker) = &self.hand {
+            let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+            worker.as_mut().map(Worker::turn_now);
+        }
+    }
+
+    /// If there is no thread, makes durable what was applied.
+    #[cfg(any(test, feature = "simulated"))]
+    pub(crate) fn checkpoint_now(&self) {
+        if let Hand::Caller(worker) = &self.hand {
+            let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+            worker.as_mut().map(Worker::checkpoint_now);
+        }
+    }
+
     /// Waits until what was fed is applied, then reads.
     fn ask<T>(
         &self,
@@ -231,6 +268,7 @@ impl Projection {
             path: self.path.clone(),
             why,
         };
+        self.turn_now();
         self.queue.wait_until_applied().map_err(refused)?;
         let store = self
             .store
@@ -250,9 +288,18 @@ impl Projection {
 impl Drop for Projection {
     fn drop(&mut self) {
         self.queue.close();
-        if let Some(worker) = self.worker.take() {
-            // The worker contains panics of redb; there is nothing more to learn from its end.
-            let _ = worker.join();
+        self.turn_now();
+        match &mut self.hand {
+            Hand::Thread(thread) => {
+                if let Some(thread) = thread.take() {
+                    // The worker contains panics of redb; there is nothing more to learn from its
+                    // end.
+                    let _ = thread.join();
+                }
+            }
+            Hand::Caller(worker) => {
+                *worker.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+            }
         }
         drop(self.store.take());
     }

@@ -31,7 +31,12 @@ impl Room {
     }
 
     fn open_for(&self, journal: JournalId) -> Result<Opening, OpenError> {
-        Projection::open(Arc::new(self.disk.clone()), self.folder.path(), journal)
+        Projection::open(
+            Arc::new(self.disk.clone()),
+            self.folder.path(),
+            journal,
+            Drive::Threads,
+        )
     }
 
     fn path(&self) -> PathBuf {

@@ -1,4 +1,4 @@
-//! The projection's own thread and the queue that feeds it.
+//! Who applies entries to the projection, mostly on a thread of its own, and the queue that feeds it.
 //!
 //! Entries that gather while one commit runs, or within [`PAUSE`] of it, go into the next one; a
 //! question that waits, or a long queue, cuts the pause short. Commits stay in memory; a checkpoint
@@ -49,6 +49,20 @@ struct State {
     failed: Option<String>,
     /// The file has been set aside.
     damaged: bool,
+}
+
+impl State {
+    /// The entries of the next commit.
+    fn take(&mut self) -> Work {
+        let count = self.entries.len().min(COMMIT_ENTRIES);
+        Work::Apply(self.entries.drain(..count).collect())
+    }
+}
+
+/// When things come due; `None` is never for a checkpoint, and at once for a commit.
+struct Times {
+    commit: Option<Instant>,
+    checkpoint: Option<Instant>,
 }
 
 /// What the worker is to do next.
@@ -156,8 +170,26 @@ impl Queue {
         self.work.notify_one();
     }
 
+    /// The next thing to do, without waiting and whatever the time; `None` if there is none.
+    fn next_now(&self) -> Option<Work> {
+        let mut state = self.state();
+        if state.failed.is_some() {
+            return None;
+        }
+        if state.entries.is_empty() {
+            return state.closing.then_some(Work::Close);
+        }
+        Some(state.take())
+    }
+
+    /// Why projecting has stopped, if it has.
+    #[cfg(any(test, feature = "simulated"))]
+    fn failed(&self) -> Option<String> {
+        self.state().failed.clone()
+    }
+
     /// Waits for the next thing to do; `None` once projecting has failed.
-    fn next(&self, pace: &Pace) -> Option<Work> {
+    fn next(&self, times: &Times) -> Option<Work> {
         let mut state = self.state();
         loop {
             if state.failed.is_some() {
@@ -168,17 +200,15 @@ impl Queue {
                 if state.closing {
                     return Some(Work::Close);
                 }
-                (pace.since_checkpoint > 0).then(|| pace.checkpoint + CHECKPOINT_TIME)
+                times.checkpoint
             } else {
                 let urgent = state.closing
                     || state.wanted > state.applied
                     || state.entries.len() >= COMMIT_ENTRIES;
-                let ready = pace.commit + PAUSE;
-                if urgent || ready <= now {
-                    let count = state.entries.len().min(COMMIT_ENTRIES);
-                    return Some(Work::Apply(state.entries.drain(..count).collect()));
+                match times.commit {
+                    Some(ready) if !urgent && ready > now => Some(ready),
+                    _ => return Some(state.take()),
                 }
-                Some(ready)
             };
             state = match wake.map(|wake| wake.saturating_duration_since(now)) {
                 // Only a checkpoint comes due with nothing in the queue.
@@ -206,53 +236,117 @@ impl Queue {
 }
 
 /// When the worker last did what.
+#[derive(Debug)]
 struct Pace {
     commit: Instant,
     checkpoint: Instant,
-    /// Entries applied since the last checkpoint.
-    since_checkpoint: u64,
 }
 
-/// The thread.
-pub(super) struct Worker {
+/// What a worker works on.
+#[derive(Debug)]
+pub(super) struct WorkerStart {
     pub(super) queue: Arc<Queue>,
     pub(super) store: Arc<Store>,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) path: PathBuf,
 }
 
+/// Applies what the queue holds.
+#[derive(Debug)]
+pub(super) struct Worker {
+    start: WorkerStart,
+    /// `None` if no clock is to decide anything.
+    pace: Option<Pace>,
+    /// Entries applied since the last checkpoint.
+    since_checkpoint: u64,
+}
+
 impl Worker {
-    pub(super) fn run(self) {
-        let start = Instant::now();
-        let mut pace = Pace {
-            commit: start,
-            checkpoint: start,
+    /// One that has a thread of its own, and takes its time.
+    pub(super) fn paced(start: WorkerStart) -> Self {
+        let now = Instant::now();
+        Self {
+            start,
+            pace: Some(Pace {
+                commit: now,
+                checkpoint: now,
+            }),
             since_checkpoint: 0,
-        };
-        while let Some(work) = self.queue.next(&pace) {
-            let close = matches!(work, Work::Close);
-            if let Err(error) = contained(|| self.work(work, &mut pace)) {
-                if matches!(error, StoreError::Damaged(_)) && self.queue.mark_damaged() {
-                    abandon(&*self.disk, &self.path, &error.to_string());
-                }
-                self.queue.fail(&mut self.queue.state(), error.to_string());
-                return;
-            }
-            if close {
-                return;
-            }
         }
     }
 
-    fn work(&self, work: Work, pace: &mut Pace) -> Result<(), StoreError> {
+    /// One that works when it is asked to.
+    pub(super) fn unpaced(start: WorkerStart) -> Self {
+        Self {
+            start,
+            pace: None,
+            since_checkpoint: 0,
+        }
+    }
+
+    /// The thread.
+    pub(super) fn run(mut self) {
+        let mut work = self.start.queue.next(&self.due());
+        while let Some(todo) = work
+            && self.turn(todo)
+        {
+            work = self.start.queue.next(&self.due());
+        }
+    }
+
+    /// Applies all that was fed, and closes if that is due.
+    pub(super) fn turn_now(&mut self) {
+        while let Some(work) = self.start.queue.next_now()
+            && self.turn(work)
+        {}
+    }
+
+    /// Makes durable what was applied.
+    #[cfg(any(test, feature = "simulated"))]
+    pub(super) fn checkpoint_now(&mut self) {
+        self.turn_now();
+        if self.start.queue.failed().is_none() {
+            self.turn(Work::Checkpoint);
+        }
+    }
+
+    fn due(&self) -> Times {
+        Times {
+            commit: self.pace.as_ref().map(|pace| pace.commit + PAUSE),
+            checkpoint: match &self.pace {
+                Some(pace) if self.since_checkpoint > 0 => Some(pace.checkpoint + CHECKPOINT_TIME),
+                _ => None,
+            },
+        }
+    }
+
+    /// Does one thing; false if it was the last.
+    fn turn(&mut self, work: Work) -> bool {
+        let close = matches!(work, Work::Close);
+        if let Err(error) = contained(|| self.work(work)) {
+            let start = &self.start;
+            if matches!(error, StoreError::Damaged(_)) && start.queue.mark_damaged() {
+                abandon(&*start.disk, &start.path, &error.to_string());
+            }
+            let queue = &start.queue;
+            queue.fail(&mut queue.state(), error.to_string());
+            return false;
+        }
+        !close
+    }
+
+    fn work(&mut self, work: Work) -> Result<(), StoreError> {
         let entries = match work {
             Work::Apply(entries) => entries,
             Work::Checkpoint | Work::Close => Vec::new(),
         };
-        let since = pace.since_checkpoint + entries.len() as u64;
+        let since = self.since_checkpoint + entries.len() as u64;
         let checkpoint = entries.is_empty()
             || since >= CHECKPOINT_ENTRIES
-            || pace.checkpoint.elapsed() >= CHECKPOINT_TIME;
+            || self
+                .pace
+                .as_ref()
+                .is_some_and(|pace| pace.checkpoint.elapsed() >= CHECKPOINT_TIME);
         if checkpoint && since == 0 {
             return Ok(());
         }
@@ -261,14 +355,16 @@ impl Worker {
         } else {
             Commit::InMemory
         };
-        self.store.apply(&entries, commit)?;
-        pace.commit = Instant::now();
-        pace.since_checkpoint = if checkpoint { 0 } else { since };
-        if checkpoint {
-            pace.checkpoint = pace.commit;
+        self.start.store.apply(&entries, commit)?;
+        self.since_checkpoint = if checkpoint { 0 } else { since };
+        if let Some(pace) = &mut self.pace {
+            pace.commit = Instant::now();
+            if checkpoint {
+                pace.checkpoint = pace.commit;
+            }
         }
         if let Some(last) = entries.last() {
-            self.queue.applied(last.sequence);
+            self.start.queue.applied(last.sequence);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //!   is synced; it is used only after its folder is synced too. So an append changes no metadata.
 //! - Segments are used in the order of their numbers, without gaps.
 
+mod maker;
 mod name;
 mod supply;
 

@@ -11,16 +11,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::SegmentName;
-use crate::disk::{Disk, DiskFile, Site, remove_if_there, write_all_at};
+use super::maker::Maker;
+use crate::disk::{Disk, DiskFile};
+use crate::drive::Drive;
 use crate::error::AppendError;
 use crate::format::entry::JournalId;
-use crate::format::segment::{PAGE_BYTES, SegmentHeader};
+use crate::format::segment::PAGE_BYTES;
 
 /// How long a failed try is left alone before the next, unless somebody asks.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Zeros are written in pieces of this size.
-const PIECE_BYTES: usize = 1024 * 1024;
 
 /// A segment that is ready for use.
 #[derive(Debug)]
@@ -50,6 +49,7 @@ pub(crate) struct SupplyStart {
     pub(crate) spares: Vec<Spare>,
     /// Number of the next segment to be made.
     pub(crate) next: u64,
+    pub(crate) drive: Drive,
 }
 
 /// Why there is no spare.
@@ -73,7 +73,16 @@ impl From<Refusal> for AppendError {
 #[derive(Debug)]
 pub(crate) struct Supply {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    hand: Hand,
+}
+
+/// Who makes segments ready.
+#[derive(Debug)]
+enum Hand {
+    /// A thread, until it is joined.
+    Thread(Option<JoinHandle<()>>),
+    /// Whoever waits for one.
+    Caller(Maker),
 }
 
 #[derive(Debug)]
@@ -100,9 +109,60 @@ struct State {
     closed: bool,
 }
 
+/// Whether a segment is to be made.
+#[derive(PartialEq, Eq)]
+enum Due {
+    No,
+    /// After a pause, since the last try failed.
+    Later,
+    Now,
+}
+
+impl State {
+    fn due(&self) -> Due {
+        match &self.trouble {
+            Some(Refusal::Broken(_)) => Due::No,
+            _ if self.ready.len() >= self.wanted => Due::No,
+            Some(_) if !self.poked => Due::Later,
+            _ => Due::Now,
+        }
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tries once to make the next segment ready.
+    fn try_once<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        maker: &Maker,
+    ) -> MutexGuard<'a, State> {
+        state.poked = false;
+        let number = state.next;
+        drop(state);
+        let made = maker.make(number);
+        let mut state = self.lock();
+        match made {
+            Ok(spare) => {
+                state.ready.push_back(spare);
+                state.next = number + 1;
+                if state.trouble.take().is_some() {
+                    tracing::info!(segment = number, "segments can be made ready again");
+                }
+            }
+            Err(trouble) => {
+                if state.trouble.is_none() {
+                    tracing::warn!(segment = number, ?trouble, "no segment could be made ready");
+                }
+                state.trouble = Some(trouble);
+            }
+        }
+        state.tries += 1;
+        self.tried.notify_all();
+        state
     }
 }
 
@@ -116,6 +176,7 @@ impl Supply {
             segment_bytes,
             spares,
             next,
+            drive,
         } = start;
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
@@ -136,14 +197,29 @@ impl Supply {
             journal,
             segment_bytes,
         };
-        let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("intendant-segments".into())
-            .spawn(move || run(&theirs, &maker))?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        let hand = match drive {
+            Drive::Threads => {
+                let theirs = Arc::clone(&shared);
+                Hand::Thread(Some(
+                    std::thread::Builder::new()
+                        .name("intendant-segments".into())
+                        .spawn(move || run(&theirs, &maker))?,
+                ))
+            }
+            Drive::Caller => Hand::Caller(maker),
+        };
+        Ok(Self { shared, hand })
+    }
+
+    /// For those who have no thread: makes a segment ready if one is due.
+    #[cfg(any(test, feature = "simulated"))]
+    pub(crate) fn turn_now(&self) {
+        if let Hand::Caller(maker) = &self.hand {
+            let state = self.shared.lock();
+            if state.due() == Due::Now {
+                drop(self.shared.try_once(state, maker));
+            }
+        }
     }
 
     /// The trouble that keeps a spare from being ready, if there is one. Asking lets the thread
@@ -235,11 +311,14 @@ impl Supply {
                     self.shared.asked.notify_one();
                 }
             }
-            state = self
-                .shared
-                .tried
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = match &self.hand {
+                Hand::Thread(_) => self
+                    .shared
+                    .tried
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Hand::Caller(maker) => self.shared.try_once(state, maker),
+            };
         }
         Ok(state)
     }
@@ -252,7 +331,9 @@ impl Supply {
             self.shared.asked.notify_all();
             self.shared.tried.notify_all();
         }
-        if let Some(thread) = self.thread.take() {
+        if let Hand::Thread(thread) = &mut self.hand
+            && let Some(thread) = thread.take()
+        {
             // A panic of the thread has been reported by its own message; nothing is left to do.
             let _ = thread.join();
         }
@@ -269,55 +350,27 @@ fn run(shared: &Shared, maker: &Maker) {
     // If this thread panics, nobody may wait for it for ever.
     let _guard = CloseOnExit(shared);
     let mut state = shared.lock();
-    loop {
-        if state.closed {
-            return;
-        }
-        let broken = matches!(state.trouble, Some(Refusal::Broken(_)));
-        let due = state.ready.len() < state.wanted && !broken;
-        if !due {
-            state.poked = false;
-            state = shared
-                .asked
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-            continue;
-        }
-        if state.trouble.is_some() && !state.poked {
-            let (back, timeout) = shared
-                .asked
-                .wait_timeout(state, PAUSE)
-                .unwrap_or_else(PoisonError::into_inner);
-            state = back;
-            if !timeout.timed_out() && !state.poked {
-                continue;
+    while !state.closed {
+        match state.due() {
+            Due::Now => state = shared.try_once(state, maker),
+            Due::No => {
+                state.poked = false;
+                state = shared
+                    .asked
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
             }
-            if state.closed {
-                return;
-            }
-        }
-        state.poked = false;
-        let number = state.next;
-        drop(state);
-        let made = maker.make(number);
-        state = shared.lock();
-        match made {
-            Ok(spare) => {
-                state.ready.push_back(spare);
-                state.next = number + 1;
-                if state.trouble.take().is_some() {
-                    tracing::info!(segment = number, "segments can be made ready again");
+            Due::Later => {
+                let (back, timeout) = shared
+                    .asked
+                    .wait_timeout(state, PAUSE)
+                    .unwrap_or_else(PoisonError::into_inner);
+                state = back;
+                if timeout.timed_out() {
+                    state.poked = true;
                 }
             }
-            Err(trouble) => {
-                if state.trouble.is_none() {
-                    tracing::warn!(segment = number, ?trouble, "no segment could be made ready");
-                }
-                state.trouble = Some(trouble);
-            }
         }
-        state.tries += 1;
-        shared.tried.notify_all();
     }
 }
 
@@ -327,76 +380,5 @@ impl Drop for CloseOnExit<'_> {
     fn drop(&mut self) {
         self.0.lock().closed = true;
         self.0.tried.notify_all();
-    }
-}
-
-struct Maker {
-    disk: Arc<dyn Disk>,
-    folder: PathBuf,
-    journal: JournalId,
-    segment_bytes: u64,
-}
-
-impl Maker {
-    fn make(&self, number: u64) -> Result<Spare, Refusal> {
-        let unfinished = SegmentName::Unfinished(number).path(&self.folder);
-        let filled = self.fill(number, &unfinished);
-        let file = match filled {
-            Ok(file) => file,
-            Err(error) => {
-                // Its bytes are needed by others now; if even this fails, the next try begins
-                // with the same removal.
-                if let Err(error) = remove_if_there(&*self.disk, &unfinished, Site::SegmentRemove) {
-                    tracing::warn!(%error, path = %unfinished.display(), "not removed");
-                }
-                return Err(Refusal::NoSpace(format!(
-                    "{} cannot be made ready: {error}",
-                    unfinished.display()
-                )));
-            }
-        };
-        let path = SegmentName::Segment(number).path(&self.folder);
-        let broken = |what: &str, error: io::Error| {
-            Refusal::Broken(format!("{what} {}: {error}", path.display()))
-        };
-        file.sync_all(Site::SegmentSync)
-            .map_err(|error| broken("sync of", error))?;
-        self.disk
-            .rename(&unfinished, &path, Site::SegmentRename)
-            .map_err(|error| {
-                Refusal::NoSpace(format!(
-                    "{} cannot be renamed: {error}",
-                    unfinished.display()
-                ))
-            })?;
-        self.disk
-            .sync_dir(&self.folder, Site::SegmentDirSync)
-            .map_err(|error| broken("sync of the folder of", error))?;
-        Ok(Spare {
-            number,
-            bytes: self.segment_bytes,
-            file,
-        })
-    }
-
-    fn fill(&self, number: u64, path: &std::path::Path) -> io::Result<Arc<dyn DiskFile>> {
-        remove_if_there(&*self.disk, path, Site::SegmentRemove)?;
-        let file = self.disk.create(path, Site::SegmentCreate)?;
-        let zeros =
-            vec![0; PIECE_BYTES.min(usize::try_from(self.segment_bytes).unwrap_or(PIECE_BYTES))];
-        let mut at = 0;
-        while at < self.segment_bytes {
-            let piece = (self.segment_bytes - at).min(zeros.len() as u64);
-            let piece = usize::try_from(piece).unwrap_or(zeros.len());
-            write_all_at(&*file, &zeros[..piece], at, Site::SegmentFill)?;
-            at += piece as u64;
-        }
-        let header = SegmentHeader {
-            journal: self.journal,
-            number,
-            bytes: self.segment_bytes,
-        };
-        write_all_at(&*file, &header.page(), 0, Site::SegmentHeader)?;
-        Ok(file)
     }
 }

@@ -12,16 +12,18 @@ mod pen;
 mod queue;
 pub(crate) mod space;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
 pub(crate) use mark::{MARK, Mark, read_mark};
+use pen::Pen;
 pub(crate) use pen::{Active, WriterStart};
 use queue::{Job, Shared};
 use space::Change;
 
+use crate::drive::Drive;
 use crate::error::AppendError;
 use crate::face::{Append, Batch, Stats};
 use crate::format::batch::Draft;
@@ -43,7 +45,20 @@ pub(crate) struct Writer {
     epoch: Epoch,
     /// Largest batch that fits in a segment.
     max_bytes: usize,
-    thread: Option<JoinHandle<()>>,
+    hand: Hand,
+}
+
+/// Who writes.
+#[derive(Debug)]
+enum Hand {
+    /// A thread, until it is joined.
+    Thread(Option<JoinHandle<()>>),
+    /// Whoever waits for a batch.
+    Caller(Arc<Mutex<Pen>>),
+}
+
+fn lock(pen: &Mutex<Pen>) -> std::sync::MutexGuard<'_, Pen> {
+    pen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Writer {
@@ -51,25 +66,38 @@ impl Writer {
         let shared = Arc::new(Shared::new(start.durable));
         let epoch = start.epoch;
         let segment = usize::try_from(start.segment_bytes).unwrap_or(usize::MAX);
-        let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("intendant-writer".into())
-            .spawn(move || pen::run(&theirs, start))?;
+        let drive = start.drive;
+        let pen = Pen::new(Arc::clone(&shared), start);
+        let hand = match drive {
+            Drive::Threads => Hand::Thread(Some(
+                std::thread::Builder::new()
+                    .name("intendant-writer".into())
+                    .spawn(move || pen.run())?,
+            )),
+            Drive::Caller => Hand::Caller(Arc::new(Mutex::new(pen))),
+        };
         Ok(Self {
             shared,
             epoch,
             max_bytes: segment - PAGE_BYTES - HEAD_BYTES,
-            thread: Some(thread),
+            hand,
         })
     }
 
     /// Hands over a batch; see [`crate::face::IntentLog::append`]. Encodes on the caller's thread.
     pub(crate) fn append(&self, batch: Batch) -> Append {
+        let pen = match &self.hand {
+            Hand::Thread(_) => None,
+            Hand::Caller(pen) => Some(Arc::clone(pen)),
+        };
         match self.hand_over(batch) {
             Ok(done) => Append::new(async move {
+                if let Some(pen) = pen {
+                    lock(&pen).turn_now();
+                }
                 done.await.unwrap_or_else(|_| {
                     Err(AppendError::Unsettled {
-                        why: "the writer thread died".into(),
+                        why: "the writer died".into(),
                     })
                 })
             }),
@@ -129,12 +157,43 @@ impl Writer {
         self.shared.wait_fed();
     }
 
-    /// Writes what has been taken, then ends the thread.
+    /// For those who have no threads: writes what was handed over, and makes a segment ready if
+    /// one is wanted.
+    #[cfg(any(test, feature = "simulated"))]
+    pub(crate) fn turn_now(&self) {
+        if let Hand::Caller(pen) = &self.hand {
+            let mut pen = lock(pen);
+            pen.turn_now();
+            pen.supply_now();
+        }
+    }
+
+    /// As [`Writer::turn_now`], without making segments ready ahead.
+    #[cfg(any(test, feature = "simulated"))]
+    pub(crate) fn write_now(&self) {
+        if let Hand::Caller(pen) = &self.hand {
+            lock(pen).turn_now();
+        }
+    }
+
+    /// Writes what has been taken, then ends.
     pub(crate) fn close(&mut self) {
         self.shared.close();
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been reported by its own message and has disabled us.
-            let _ = thread.join();
+        match &mut self.hand {
+            Hand::Thread(thread) => {
+                if let Some(thread) = thread.take() {
+                    // A panic of the thread has been reported by its own message and has disabled
+                    // us.
+                    let _ = thread.join();
+                }
+            }
+            // A pen that panicked is not asked to write again.
+            Hand::Caller(pen) => {
+                if let Ok(mut pen) = pen.lock() {
+                    pen.turn_now();
+                    pen.finish();
+                }
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The writer thread: places batches in a group, writes and syncs the group, rolls the segment.
+//! What the writer does with what was handed over: places batches in a group, writes and syncs the
+//! group, rolls the segment.
 
 use std::io;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use super::queue::{Job, Shared};
 use super::space::{Change, OpenIntents, inline_max_bytes, outcome_bytes, reserve_bytes};
 use super::{Follower, Mark};
 use crate::disk::{DiskFile, Site, write_all_at};
+use crate::drive::Drive;
 use crate::error::AppendError;
 use crate::face::Appended;
 use crate::format::chain;
@@ -56,48 +58,12 @@ pub(crate) struct WriterStart {
     pub(crate) chain: Digest,
     pub(crate) open: OpenIntents,
     pub(crate) follower: Arc<dyn Follower>,
+    pub(crate) drive: Drive,
 }
 
-/// Ends the waiting of everybody, whichever way the thread ends.
-struct EndOnExit<'a>(&'a Shared);
-
-impl Drop for EndOnExit<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.disable("the writer thread panicked");
-        }
-        self.0.end();
-    }
-}
-
-pub(super) fn run(shared: &Shared, start: WriterStart) {
-    let _guard = EndOnExit(shared);
-    let inline_max = inline_max_bytes(start.segment_bytes);
-    let mut pen = Pen {
-        shared,
-        next: start.durable.0 + 1,
-        durable: start.durable,
-        group: Vec::new(),
-        placed: Vec::new(),
-        reserve: reserve_bytes(inline_max),
-        waste: outcome_bytes(inline_max),
-        start,
-    };
-    loop {
-        let jobs = shared.take();
-        if jobs.is_empty() {
-            break;
-        }
-        for job in jobs {
-            pen.place(job);
-        }
-        pen.commit();
-    }
-    pen.start.mark.sync();
-}
-
-struct Pen<'a> {
-    shared: &'a Shared,
+/// Writes the log. Ends the waiting of everybody when it is dropped, whichever way that happens.
+pub(super) struct Pen {
+    shared: Arc<Shared>,
     start: WriterStart,
     /// Sequence of the next entry to be placed.
     next: u64,
@@ -112,7 +78,75 @@ struct Pen<'a> {
     waste: u64,
 }
 
-impl Pen<'_> {
+impl std::fmt::Debug for Pen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pen")
+            .field("durable", &self.durable)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Pen {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.disable("the writer panicked");
+        }
+        self.shared.end();
+    }
+}
+
+impl Pen {
+    pub(super) fn new(shared: Arc<Shared>, start: WriterStart) -> Self {
+        let inline_max = inline_max_bytes(start.segment_bytes);
+        Self {
+            shared,
+            next: start.durable.0 + 1,
+            durable: start.durable,
+            group: Vec::new(),
+            placed: Vec::new(),
+            reserve: reserve_bytes(inline_max),
+            waste: outcome_bytes(inline_max),
+            start,
+        }
+    }
+
+    /// The writer's thread: a turn for whatever has gathered, until the journal is closed.
+    pub(super) fn run(mut self) {
+        loop {
+            let jobs = self.shared.take();
+            if jobs.is_empty() {
+                break;
+            }
+            self.turn(jobs);
+        }
+        self.finish();
+    }
+
+    /// Writes these batches, in one group if they fit, and tells their callers.
+    fn turn(&mut self, jobs: Vec<Job>) {
+        for job in jobs {
+            self.place(job);
+        }
+        self.commit();
+    }
+
+    /// For those who have no thread: writes what has gathered.
+    pub(super) fn turn_now(&mut self) {
+        let jobs = self.shared.gathered();
+        self.turn(jobs);
+    }
+
+    /// Does whatever the segments' thread would do now, if there is none.
+    #[cfg(any(test, feature = "simulated"))]
+    pub(super) fn supply_now(&self) {
+        self.start.supply.turn_now();
+    }
+
+    /// The last thing that is done, once nothing is taken any more.
+    pub(super) fn finish(&self) {
+        self.start.mark.sync();
+    }
+
     /// Puts a batch into the group, or refuses it.
     fn place(&mut self, job: Job) {
         match self.make_room(&job) {

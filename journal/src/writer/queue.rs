@@ -115,6 +115,13 @@ impl Shared {
         std::mem::take(&mut waiting.jobs)
     }
 
+    /// Whatever has gathered, without waiting.
+    pub(super) fn gathered(&self) -> Vec<Job> {
+        let mut waiting = lock(&self.waiting);
+        self.some.store(false, Ordering::Release);
+        std::mem::take(&mut waiting.jobs)
+    }
+
     /// Takes no more batches; those taken are still written.
     pub(super) fn close(&self) {
         lock(&self.waiting).closed = true;
@@ -168,7 +175,7 @@ impl Shared {
         fed.waiters -= 1;
     }
 
-    /// The writer thread ends: nothing waits for it any more.
+    /// The writer ends: nothing waits for it any more.
     pub(super) fn end(&self) {
         let left = {
             let mut waiting = lock(&self.waiting);
