@@ -158,6 +158,20 @@ pub enum OpenError {
         /// Who says so.
         witness: String,
     },
+    /// The log is whole in itself, and is not the one that was signed.
+    #[error("{}: the log (segment {segment}, batch at offset {offset}) has another hash behind sequence {sequence} than the signed checkpoint {} says: it was written anew at or before that entry; keep the folder as evidence and restore the log from a backup", path.display(), checkpoint.display())]
+    Contradicted {
+        /// The segment's file that holds the entry.
+        path: PathBuf,
+        /// Number of that segment.
+        segment: u64,
+        /// Where the entry's batch begins in it.
+        offset: u64,
+        /// The entry behind which the hash differs.
+        sequence: Sequence,
+        /// The file of the checkpoint.
+        checkpoint: PathBuf,
+    },
     /// The disk failed.
     #[error("{}: {doing}: {source}", path.display())]
     Io {

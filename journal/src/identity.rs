@@ -41,7 +41,7 @@ struct Head {
     format: Option<u32>,
 }
 
-fn parse_id(text: &str) -> Option<JournalId> {
+pub(crate) fn parse_id(text: &str) -> Option<JournalId> {
     let digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if text.len() != 32 || !text.bytes().all(digit) {
         return None;

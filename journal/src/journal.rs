@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::blobs::Blobs;
+use crate::checkpoints::{CheckpointError, Notary, Signer, Verifier, Written};
 use crate::clocks::Clocks;
 use crate::disk::{Disk, RealDisk};
 use crate::drive::Drive;
@@ -30,6 +31,7 @@ pub struct Options {
     pub(crate) new_journal: bool,
     pub(crate) program: String,
     pub(crate) state_home: Option<PathBuf>,
+    pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) drive: Drive,
     /// In place of what this process would find around it.
@@ -43,6 +45,7 @@ impl Default for Options {
             new_journal: false,
             program: concat!("intendant-journal ", env!("CARGO_PKG_VERSION")).into(),
             state_home: None,
+            signer: None,
             disk: Arc::new(RealDisk),
             drive: Drive::Threads,
             surroundings: None,
@@ -84,6 +87,20 @@ impl Options {
     pub fn state_home(mut self, folder: impl Into<PathBuf>) -> Self {
         self.state_home = Some(folder.into());
         self
+    }
+
+    /// Signs checkpoints with this key. Without one the journal is unsigned: it has no checkpoints,
+    /// and nobody who can write to its folder is kept from shortening it unseen.
+    #[must_use]
+    pub fn signer(mut self, signer: Signer) -> Self {
+        self.signer = Some(Arc::new(signer));
+        self
+    }
+
+    /// The keys by which checkpoints in the folder are judged.
+    pub(crate) fn keys(&self) -> Vec<Verifier> {
+        let signer = self.signer.iter();
+        signer.map(|signer| signer.verifier().clone()).collect()
     }
 
     /// Another disk than the real one.
@@ -140,6 +157,7 @@ pub struct Recovered {
 pub struct Journal {
     // Dropped in this order: the writer feeds the projection, and the lock goes last.
     pub(crate) writer: Writer,
+    pub(crate) notary: Arc<Notary>,
     pub(crate) projection: Arc<Projection>,
     pub(crate) blobs: Blobs,
     pub(crate) id: JournalId,
@@ -188,6 +206,33 @@ impl Journal {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         lock.set_socket(socket.map(Path::to_owned))
             .map_err(io_error(lock.path(), "writing the socket's path"))
+    }
+
+    /// Makes a checkpoint of everything that is durable now, or gives back the last one if that is
+    /// of the same. It is in the folder when this returns; a copy kept elsewhere is what proves a
+    /// later truncation of the whole folder.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]; recording goes on.
+    pub fn checkpoint(&self) -> Result<Written, CheckpointError> {
+        match self.writer.head() {
+            Some(head) => self.notary.write(head),
+            None => Err(CheckpointError::Disabled {
+                why: self.writer.disabled().unwrap_or_else(|| "its end".into()),
+            }),
+        }
+    }
+
+    /// The public half of the key that checkpoints are signed with; `None` if they are not.
+    #[must_use]
+    pub fn signed_by(&self) -> Option<&Verifier> {
+        self.notary.signer().map(Signer::verifier)
+    }
+
+    /// Why the last checkpoint could not be written, until one can.
+    #[must_use]
+    pub fn checkpoint_trouble(&self) -> Option<String> {
+        self.notary.trouble()
     }
 
     /// Writes what was handed over and lets go of everything.

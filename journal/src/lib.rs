@@ -35,6 +35,7 @@
 //!   waits.
 //! - `recovery`: reading back, the decision table of a torn end and damage, making durable what
 //!   was read. [`mod@scan`]: reading from outside, without lock or change.
+//! - [`checkpoints`]: signed statements of the log's end; [`checkpoints::audit`] checks them.
 //! - `projection`, `blobs`: the runs and their histories; long payloads.
 //! - `simulated` (cargo feature of that name): a journal without threads, clocks or chance, on a disk
 //!   in memory that forgets what was not synced.
@@ -47,6 +48,7 @@
 #![deny(missing_docs)]
 
 mod blobs;
+pub mod checkpoints;
 mod clocks;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -68,6 +70,7 @@ mod segments;
 #[cfg(any(test, feature = "simulated"))]
 pub mod simulated;
 mod surroundings;
+mod witnesses;
 mod writer;
 
 pub use journal::{Journal, Options, Recovered};

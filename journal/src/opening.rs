@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::blobs::Blobs;
+use crate::checkpoints::{CHECKPOINTS, Notary, NotaryStart};
 use crate::clocks::Clocks;
 use crate::disk::{Access, Disk, Kind, Site, create_dirs};
 use crate::error::{AppendError, OpenError};
 use crate::face::Batch;
-use crate::format::entry::{Body, Entry, Epoch, JournalId, Opened, Recorded, Sequence};
+use crate::format::entry::{Body, Entry, Epoch, JournalId, Opened, Recorded};
 use crate::format::frame::Home;
 use crate::format::segment::{self, PAGE_BYTES};
 use crate::identity::{self, Records};
@@ -24,8 +25,9 @@ use crate::recovery::{
 };
 use crate::segments::{Spare, Supply, SupplyStart};
 use crate::surroundings::Surroundings;
+use crate::witnesses::{Asked, Witnesses};
 use crate::writer::space::{Change, OpenIntents, inline_max_bytes};
-use crate::writer::{Active, Follower, MARK, Mark, Writer, WriterStart, read_mark};
+use crate::writer::{Active, Follower, MARK, Mark, Writer, WriterStart};
 
 /// Hands what became durable to the projection.
 struct Feed(Arc<Projection>);
@@ -115,13 +117,25 @@ fn start(
     let epoch = Epoch(opening.scan.epoch.0.checked_add(1).ok_or_else(|| {
         io_error(folder, "raising the epoch")(std::io::Error::other("there is no higher one"))
     })?);
-    let (writer, projection, clocks, mut recovered) = opening.finish(options, epoch)?;
+    let has_checkpoint = opening.has_checkpoint;
+    let notary = Arc::new(Notary::new(NotaryStart {
+        disk: Arc::clone(&options.disk),
+        folder: folder.join(CHECKPOINTS),
+        journal: id,
+        signer: options.signer.clone(),
+        now: options.surroundings.as_ref().map(|around| around.now),
+    }));
+    let (writer, projection, clocks, mut recovered) = opening.finish(options, epoch, &notary)?;
     recovered.created = created;
 
     block_on(writer.append(Batch {
         entries: vec![opened_entry(&options.program, around)],
         starts_effects: false,
     }))?;
+    // From its first moment on a signed journal has a head: one that has none was stripped of it.
+    if !has_checkpoint && let Some(head) = writer.head() {
+        notary.write_if_signing(head);
+    }
     if door.recorded != Some(id) {
         door.records.write(door.disk, &door.known_path, id)?;
     }
@@ -130,6 +144,7 @@ fn start(
     tracing::info!(journal = %id, %epoch, end = %recovered.end, "journal open");
     Ok(Journal {
         writer,
+        notary,
         projection,
         blobs: Blobs::new(Arc::clone(&options.disk), folder.join(BLOBS)),
         id,
@@ -234,6 +249,8 @@ struct Opening<'a> {
     clocks: Clocks,
     repaired: Repaired,
     projection: projection::Opening,
+    /// The folder has a checkpoint that vouches for this journal.
+    has_checkpoint: bool,
 }
 
 impl<'a> Opening<'a> {
@@ -249,8 +266,9 @@ impl<'a> Opening<'a> {
         let recorded = door.recorded == Some(id);
         let segments = folder.join(SEGMENTS);
         let layout = read_layout(disk, &segments, id)?;
-        let witness = find_witness(disk, folder, id, recorded)?;
-        if layout.segments.is_empty() && witness.is_some() {
+        let keys = options.keys();
+        let witnesses = Witnesses::ask(disk, folder, id, recorded, Asked::All { keys: &keys })?;
+        if layout.segments.is_empty() && witnesses.last.is_some() {
             return Err(missing(&segments, 1).into());
         }
         let mut open = OpenIntents::default();
@@ -261,9 +279,10 @@ impl<'a> Opening<'a> {
                 folder,
                 journal: id,
                 layout: &layout,
-                witness,
+                witness: witnesses.last.clone(),
                 patience: Patience::Owner,
                 from: Begin::of(id),
+                watch: witnesses.watch(),
             },
             &mut |_, recorded| {
                 clocks.see(&recorded);
@@ -272,6 +291,7 @@ impl<'a> Opening<'a> {
                 }
             },
         )?;
+        witnesses.check(&scan.seen)?;
         let projection = Projection::look(Arc::clone(&options.disk), folder, id)?;
         let applied = Witness {
             name: "the projection",
@@ -305,6 +325,7 @@ impl<'a> Opening<'a> {
             clocks,
             repaired,
             projection,
+            has_checkpoint: witnesses.has_checkpoint,
         })
     }
 
@@ -313,6 +334,7 @@ impl<'a> Opening<'a> {
         self,
         options: &Options,
         epoch: Epoch,
+        notary: &Arc<Notary>,
     ) -> Result<(Writer, Arc<Projection>, Clocks, Recovered), OpenError> {
         let disk = &options.disk;
         let projected = self.project(&**disk)?;
@@ -348,6 +370,7 @@ impl<'a> Opening<'a> {
             segment_bytes: options.segment_bytes,
             spares,
             next: count as u64 + 1,
+            notary: Arc::clone(notary),
             drive: options.drive,
         })
         .map_err(io_error(&self.segments, "starting the segments' thread"))?;
@@ -420,6 +443,7 @@ impl<'a> Opening<'a> {
                 witness: None,
                 patience: Patience::Owner,
                 from,
+                watch: &[],
             },
             &mut |_, recorded| {
                 if recorded.sequence <= applied {
@@ -435,29 +459,6 @@ impl<'a> Opening<'a> {
         projection.feed(piece);
         Ok(self.scan.end.0 - applied.0)
     }
-}
-
-/// What the mark, or else the record outside, says had been durable.
-pub(crate) fn find_witness(
-    disk: &dyn Disk,
-    folder: &Path,
-    id: JournalId,
-    recorded: bool,
-) -> Result<Option<Witness>, OpenError> {
-    let path = folder.join(MARK);
-    let mark = read_mark(disk, &path, id).map_err(io_error(&path, "reading it"))?;
-    Ok(match mark {
-        Some(durable) => Some(Witness {
-            name: "the mark",
-            durable,
-        }),
-        // It is written when the first entry is durable.
-        None if recorded => Some(Witness {
-            name: "the record outside the folder",
-            durable: Sequence(1),
-        }),
-        None => None,
-    })
 }
 
 fn opened_entry(program: &str, around: &Surroundings) -> Entry {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::blobs::Blobs;
+use crate::checkpoints::Verifier;
 use crate::disk::{Disk, Kind, RealDisk};
 use crate::error::{OpenError, ReadError};
 use crate::format::entry::{BlobRef, Digest, Epoch, JournalId, Recorded, Sequence};
@@ -17,11 +18,11 @@ use crate::format::named_blobs::named_blobs;
 use crate::identity;
 use crate::journal::{BLOBS, SEGMENTS};
 use crate::lock;
-use crate::opening::find_witness;
 use crate::projection;
 use crate::recovery::{
-    self, Begin, Found, Layout, Patience, ScanStart, Witness, missing, read_layout,
+    self, Begin, Found, Layout, Patience, ScanStart, Seen, Witness, missing, read_layout,
 };
+use crate::witnesses::{Asked, Witnesses};
 
 /// What a reading found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,6 +74,21 @@ pub fn scan(
     scan_on(&RealDisk, path.as_ref(), &mut visit)
 }
 
+/// [`scan`] by somebody who knows these keys: a checkpoint in the folder whose signature by one of
+/// them does not hold is no witness for what had been durable, and the log must have the hash that
+/// the newest one says that one of them has signed.
+///
+/// # Errors
+/// As for [`scan`].
+pub fn scan_knowing(
+    path: impl AsRef<Path>,
+    keys: &[Verifier],
+    mut visit: impl FnMut(Recorded),
+) -> Result<ScanReport, OpenError> {
+    let asked = Asked::All { keys };
+    read_log(&RealDisk, path.as_ref(), asked, |_| None, &mut visit).map(|(report, _)| report)
+}
+
 /// [`scan`] on another disk than the real one.
 ///
 /// # Errors
@@ -82,16 +98,18 @@ pub fn scan_on(
     folder: &Path,
     visit: &mut dyn FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
-    read_log(disk, folder, |_| None, visit)
+    let nobody = |_| None;
+    read_log(disk, folder, Asked::All { keys: &[] }, nobody, visit).map(|(report, _)| report)
 }
 
-/// Reads the log, and judges its end by the mark and by what else somebody remembers.
+/// Reads the log, and judges its end by the witnesses and by what else somebody remembers.
 fn read_log(
     disk: &dyn Disk,
     folder: &Path,
+    asked: Asked<'_>,
     remembered: impl FnOnce(JournalId) -> Option<Witness>,
     visit: &mut dyn FnMut(Recorded),
-) -> Result<ScanReport, OpenError> {
+) -> Result<(ScanReport, Vec<Seen>), OpenError> {
     let path = folder.to_owned();
     let id = match identity::folder_kind(disk, folder)? {
         None => return Err(OpenError::Missing { path }),
@@ -113,11 +131,10 @@ fn read_log(
     };
     // The witnesses first: what they say now is durable is in the log that is read afterwards.
     let remembered = remembered(id);
-    let witness = find_witness(disk, folder, id, false)?;
+    let witnesses = Witnesses::ask(disk, folder, id, false, asked)?;
     let segments = folder.join(SEGMENTS);
     let layout = read_layout(disk, &segments, id)?;
-    let known = witness.is_some() || remembered.as_ref().is_some_and(|it| it.durable.0 > 0);
-    if layout.segments.is_empty() && known {
+    if layout.segments.is_empty() && witnesses.last.is_some() {
         return Err(missing(&segments, 1).into());
     }
     let found = recovery::scan(
@@ -126,16 +143,18 @@ fn read_log(
             folder,
             journal: id,
             layout: &layout,
-            witness,
+            witness: witnesses.last.clone(),
             patience: Patience::Bystander,
             from: Begin::of(id),
+            watch: witnesses.watch(),
         },
         &mut |_, recorded| visit(recorded),
     )?;
+    witnesses.check(&found.seen)?;
     if let Some(remembered) = &remembered {
         found.check(remembered, folder)?;
     }
-    Ok(ScanReport {
+    let report = ScanReport {
         id,
         epoch: found.epoch,
         end: found.end,
@@ -149,7 +168,8 @@ fn read_log(
                 what: damage.what.clone(),
             })
             .or_else(|| too_long(&layout)),
-    })
+    };
+    Ok((report, found.seen))
 }
 
 /// Bytes behind the full size of a segment; a sealed one would have been called damaged.
@@ -226,11 +246,29 @@ pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport, OpenError> {
 /// # Errors
 /// As for [`verify`].
 pub fn verify_on(disk: Arc<dyn Disk>, folder: &Path) -> Result<VerifyReport, OpenError> {
+    verify_by(disk, folder, Asked::All { keys: &[] }).map(|(report, _)| report)
+}
+
+/// [`verify`], and the chain behind watched entries. The checkpoints of the folder are left to the
+/// caller, who has their keys, and are not asked as witnesses.
+pub(crate) fn verify_watching(
+    disk: Arc<dyn Disk>,
+    folder: &Path,
+    watch: &[Sequence],
+) -> Result<(VerifyReport, Vec<Seen>), OpenError> {
+    verify_by(disk, folder, Asked::NoCheckpoints { watch })
+}
+
+fn verify_by(
+    disk: Arc<dyn Disk>,
+    folder: &Path,
+    asked: Asked<'_>,
+) -> Result<(VerifyReport, Vec<Seen>), OpenError> {
     let blobs = Blobs::new(Arc::clone(&disk), folder.join(BLOBS));
     let mut seen = HashSet::new();
     let mut bad: Option<ReadError> = None;
     let remembered = |id| projection_of_nobody(&*disk, folder, id);
-    let log = read_log(&*disk, folder, remembered, &mut |recorded| {
+    let (log, seen_entries) = read_log(&*disk, folder, asked, remembered, &mut |recorded| {
         for blob in named_blobs(&recorded.entry) {
             if bad.is_none() && seen.insert((blob.sha256, blob.bytes)) {
                 bad = blobs.get(&blob).err();
@@ -239,9 +277,9 @@ pub fn verify_on(disk: Arc<dyn Disk>, folder: &Path) -> Result<VerifyReport, Ope
     })?;
     match bad {
         Some(error) => Err(error.into()),
-        None => Ok(VerifyReport {
-            log,
-            blobs: seen.len() as u64,
-        }),
+        None => {
+            let blobs = seen.len() as u64;
+            Ok((VerifyReport { log, blobs }, seen_entries))
+        }
     }
 }

@@ -32,7 +32,8 @@ fn boot_id() -> String {
     read.map_or_else(|_| String::new(), |id| id.trim().to_owned())
 }
 
-fn now() -> Moment {
+/// By the clocks of the machine.
+pub(crate) fn now() -> Moment {
     let wall = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| {

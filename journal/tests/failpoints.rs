@@ -14,7 +14,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use intendant_journal::disk;
+use intendant_journal::checkpoints::audit::{Conclusion, Evidence, audit};
+use intendant_journal::checkpoints::key_file;
+use intendant_journal::disk::{self, RealDisk};
 use intendant_journal::face::IntentLog;
 use intendant_journal::{Options, scan};
 use support::*;
@@ -25,11 +27,23 @@ const ACTIONS: &str = "INTENDANT_TEST_FAIL_ACTIONS";
 /// Fail points are armed for the whole process: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Creates or opens, appends across a roll, stores a blob, closes. Says what was acknowledged.
-fn work(root: &Path, mut told: impl FnMut(&str)) {
-    let options = Options::new()
+fn options(root: &Path) -> Options {
+    Options::new()
         .segment_bytes(SMALL)
-        .state_home(root.join("state"));
+        .state_home(root.join("state"))
+}
+
+fn keys(root: &Path) -> PathBuf {
+    root.join("config/intendant")
+}
+
+/// Makes or reads the key, creates or opens, appends across a roll, stores a blob, closes. Says
+/// what was acknowledged.
+fn work(root: &Path, mut told: impl FnMut(&str)) {
+    let mut options = options(root);
+    if let Ok(signer) = key_file::read_or_make(&RealDisk, &keys(root)) {
+        options = options.signer(signer);
+    }
     let Ok(journal) = options.open_or_create(root.join("deep/data")) else {
         return;
     };
@@ -92,9 +106,11 @@ fn run_child(root: &Path, actions: &str) -> bool {
 
 /// What had been told is there, nothing is doubled, and the journal is in order.
 fn check(root: &Path, actions: &str) {
-    let journal = Options::new()
-        .segment_bytes(SMALL)
-        .state_home(root.join("state"))
+    let signer = key_file::read_or_make(&RealDisk, &keys(root))
+        .unwrap_or_else(|error| panic!("{actions}: {error}"));
+    let known = vec![signer.verifier().clone()];
+    let journal = options(root)
+        .signer(signer)
         .open_or_create(root.join("deep/data"))
         .unwrap_or_else(|error| panic!("{actions}: {error}"));
     let found: Vec<String> = notes(&journal, "r")
@@ -118,7 +134,19 @@ fn check(root: &Path, actions: &str) {
         }
     }
     drop(journal);
-    scan::verify(root.join("deep/data")).unwrap_or_else(|error| panic!("{actions}: {error}"));
+    let evidence = Evidence {
+        keys: known,
+        ..Evidence::default()
+    };
+    let report = audit(root.join("deep/data"), &evidence)
+        .unwrap_or_else(|error| panic!("{actions}: {error}"));
+    // Every checkpoint that is there was made of something durable, and the close made one.
+    assert!(
+        matches!(report.conclusion(), Conclusion::Valid(head)
+            if head.checkpoint.is_some_and(|says| says.sequence == report.verified.log.end)),
+        "{actions}: {:?}",
+        report.conclusion()
+    );
 }
 
 /// Leaves a torn end, bytes behind the last segment, and a spare that is too short, so that
@@ -285,20 +313,16 @@ fn leftovers(root: &Path) {
         }
     }
     std::fs::write(data.join("projection.redb"), vec![0x55; 8192]).unwrap();
+    let secret = keys(root).join(key_file::SECRET);
+    std::fs::rename(&secret, secret.with_extension("tmp")).unwrap();
+    std::fs::write(data.join("checkpoints/unfinished.tmp"), "intendant").unwrap();
     work(root, |_| {});
-    let journal = Options::new()
-        .segment_bytes(SMALL)
-        .state_home(root.join("state"))
-        .open(&data)
-        .unwrap();
+    let journal = options(root).open(&data).unwrap();
     journal.put_blob(&vec![b'b'; 5_001]).unwrap();
     drop(journal);
 
     let fresh = root.join("fresh");
     std::fs::create_dir(&fresh).unwrap();
     std::fs::write(fresh.join("IDENTITY.tmp"), "{").unwrap();
-    let options = Options::new()
-        .segment_bytes(SMALL)
-        .state_home(root.join("state"));
-    options.open_or_create(&fresh).unwrap();
+    options(root).open_or_create(&fresh).unwrap();
 }

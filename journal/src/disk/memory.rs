@@ -153,6 +153,10 @@ impl Disk for MemoryDisk {
         Ok(Self::open_node(node))
     }
 
+    fn create_private(&self, path: &Path, site: Site) -> io::Result<Arc<dyn DiskFile>> {
+        self.create(path, site)
+    }
+
     fn rename(&self, from: &Path, to: &Path, _site: Site) -> io::Result<()> {
         let mut tree = held(&self.0);
         if tree.has_folder(to) {

@@ -43,6 +43,13 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// `AlreadyExists` if it is there; else the system's error.
     fn create(&self, path: &Path, site: Site) -> io::Result<Arc<dyn DiskFile>>;
 
+    /// As [`Disk::create`], readable and writable by the owner of the process alone from the first
+    /// moment on.
+    ///
+    /// # Errors
+    /// As for [`Disk::create`].
+    fn create_private(&self, path: &Path, site: Site) -> io::Result<Arc<dyn DiskFile>>;
+
     /// Renames a file, replacing what bears the new name.
     ///
     /// # Errors
@@ -296,7 +303,34 @@ pub fn publish(
 ) -> io::Result<()> {
     remove_if_there(disk, temporary, sites.remove)?;
     let file = disk.create(temporary, sites.create)?;
-    write_all_at(&*file, content, 0, sites.write)?;
+    fill_and_place(disk, &*file, path, temporary, content, sites)
+}
+
+/// As [`publish`], for what only its owner may read.
+///
+/// # Errors
+/// The system's error.
+pub fn publish_private(
+    disk: &dyn Disk,
+    path: &Path,
+    temporary: &Path,
+    content: &[u8],
+    sites: Publish,
+) -> io::Result<()> {
+    remove_if_there(disk, temporary, sites.remove)?;
+    let file = disk.create_private(temporary, sites.create)?;
+    fill_and_place(disk, &*file, path, temporary, content, sites)
+}
+
+fn fill_and_place(
+    disk: &dyn Disk,
+    file: &dyn DiskFile,
+    path: &Path,
+    temporary: &Path,
+    content: &[u8],
+    sites: Publish,
+) -> io::Result<()> {
+    write_all_at(file, content, 0, sites.write)?;
     file.sync_all(sites.sync)?;
     disk.rename(temporary, path, sites.rename)?;
     disk.sync_dir(parent_of(path), sites.dir_sync)

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,6 +40,18 @@ impl Disk for RealDisk {
                 .read(true)
                 .write(true)
                 .create_new(true)
+                .open(path)?;
+            Ok(Arc::new(RealFile(file)) as Arc<dyn DiskFile>)
+        })
+    }
+
+    fn create_private(&self, path: &Path, site: Site) -> io::Result<Arc<dyn DiskFile>> {
+        between(site, || {
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
                 .open(path)?;
             Ok(Arc::new(RealFile(file)) as Arc<dyn DiskFile>)
         })

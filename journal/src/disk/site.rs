@@ -117,6 +117,38 @@ sites! {
     BlobRename => "blob_rename",
     /// A temporary file left by an interrupted writing of a blob is deleted.
     BlobRemove => "blob_remove",
+    /// The folder `checkpoints` is created.
+    CheckpointsDirCreate => "checkpoints_dir_create",
+    /// The journal's folder is synced after that.
+    CheckpointsDirSync => "checkpoints_dir_sync",
+    /// A checkpoint is created under its temporary name.
+    CheckpointCreate => "checkpoint_create",
+    /// A checkpoint is written.
+    CheckpointWrite => "checkpoint_write",
+    /// A checkpoint is synced.
+    CheckpointSync => "checkpoint_sync",
+    /// A checkpoint is renamed into place.
+    CheckpointRename => "checkpoint_rename",
+    /// The folder `checkpoints` is synced after that.
+    CheckpointDirSync => "checkpoint_dir_sync",
+    /// A temporary file left by an interrupted writing of a checkpoint is deleted.
+    CheckpointRemove => "checkpoint_remove",
+    /// The folder of the signing key, or one above it, is created.
+    KeyDirCreate => "key_dir_create",
+    /// A folder is synced after that, or after a half of the key was renamed into place.
+    KeyDirSync => "key_dir_sync",
+    /// The lock of those who make a signing key is created.
+    KeyLockCreate => "key_lock_create",
+    /// A half of the signing key is created under its temporary name.
+    KeyCreate => "key_create",
+    /// A half of the signing key is written.
+    KeyWrite => "key_write",
+    /// A half of the signing key is synced.
+    KeySync => "key_sync",
+    /// A half of the signing key is renamed into place.
+    KeyRename => "key_rename",
+    /// A temporary file left by an interrupted making of the key is deleted.
+    KeyRemove => "key_remove",
     /// The projection's file is created.
     ProjectionCreate => "projection_create",
     /// The projection's file is written.

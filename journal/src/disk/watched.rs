@@ -63,6 +63,11 @@ impl Disk for WatchedDisk {
         Ok(self.file(RealDisk.create(path, site)?))
     }
 
+    fn create_private(&self, path: &Path, site: Site) -> io::Result<Arc<dyn DiskFile>> {
+        self.pass(site)?;
+        Ok(self.file(RealDisk.create_private(path, site)?))
+    }
+
     fn rename(&self, from: &Path, to: &Path, site: Site) -> io::Result<()> {
         self.pass(site)?;
         RealDisk.rename(from, to, site)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::evidence::later_proof;
 use super::layout::{Found, Layout};
-use super::step::{Broken, Fault, State, Step};
+use super::step::{Broken, Fault, Seen, State, Step};
 use super::table::{Case, Read, Verdict, judge};
 use super::window::Window;
 use crate::disk::{Access, Disk};
@@ -41,6 +41,8 @@ pub(crate) struct ScanStart<'a> {
     pub(crate) patience: Patience,
     /// Where to begin; a place that an earlier scan found.
     pub(crate) from: Begin,
+    /// Entries, in order, behind which the chain value is to be told.
+    pub(crate) watch: &'a [Sequence],
 }
 
 /// The state of the log at the beginning of a segment.
@@ -96,6 +98,8 @@ pub(crate) struct Scan {
     pub(crate) tail: Option<Tail>,
     /// The beginnings of the segments that were read.
     pub(crate) begins: Vec<Begin>,
+    /// Those of the watched entries that were read.
+    pub(crate) seen: Vec<Seen>,
     stop: Option<Stop>,
     /// Where the last entry ends, if there is one.
     last_read: Option<Place>,
@@ -179,6 +183,7 @@ pub(crate) fn scan(
         },
         tail: None,
         begins: Vec::new(),
+        seen: Vec::new(),
         stop: None,
     };
     if let Some(last) = start.layout.last_used {
@@ -200,6 +205,7 @@ pub(crate) fn scan(
         chain: walk.state.chain,
         tail: walk.tail,
         begins: walk.begins,
+        seen: walk.seen,
         stop: walk.stop,
         last_read: walk.tail.map(|tail| {
             let found = &start.layout.segments[tail.index];
@@ -224,6 +230,7 @@ struct Walk<'a, 'b> {
     state: State,
     tail: Option<Tail>,
     begins: Vec<Begin>,
+    seen: Vec<Seen>,
     stop: Option<Stop>,
 }
 
@@ -256,7 +263,10 @@ impl Walk<'_, '_> {
         let mut begun = false;
         let mut tries = 0;
         loop {
-            let step = match self.state.step(&mut window, &home, found, at, begun) {
+            let step = self
+                .state
+                .step(&mut window, &home, found, at, begun, start.watch);
+            let step = match step {
                 Ok(step) => step,
                 Err(Fault::Io(source)) => return Err(found.io("reading it")(source)),
                 Err(Fault::Damage { at, what }) => {
@@ -276,8 +286,10 @@ impl Walk<'_, '_> {
                     head,
                     entries,
                     chain,
+                    seen,
                     next,
                 } => {
+                    self.seen.extend(seen);
                     let group = match self.tail {
                         Some(tail) if tail.index == index && !head.leads() => tail.group,
                         _ => at - at % PAGE_BYTES as u64,

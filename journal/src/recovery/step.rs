@@ -6,7 +6,7 @@ use super::layout::Found;
 use super::table::Read;
 use super::window::Window;
 use crate::format::batch::{BatchHead, HEAD_BYTES};
-use crate::format::entry::{Digest, Epoch, Recorded};
+use crate::format::entry::{Digest, Epoch, Recorded, Sequence};
 use crate::format::frame::{self, Home, Kind};
 use crate::format::segment::{self, PAGE_BYTES, SegmentHead};
 use crate::format::{chain, codec};
@@ -24,6 +24,20 @@ pub(super) struct State {
     pub(super) watermark: u64,
 }
 
+/// The state of the log behind an entry that somebody watches for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    pub(crate) sequence: Sequence,
+    /// Chain value behind it.
+    pub(crate) chain: Digest,
+    /// The segment that holds it.
+    pub(crate) segment: u64,
+    /// That segment's file.
+    pub(crate) path: std::path::PathBuf,
+    /// Where its batch begins.
+    pub(crate) offset: u64,
+}
+
 /// What one place held.
 pub(super) enum Step {
     Head {
@@ -34,6 +48,7 @@ pub(super) enum Step {
         head: BatchHead,
         entries: Vec<Recorded>,
         chain: Digest,
+        seen: Vec<Seen>,
         next: u64,
     },
     /// Padding up to the next group.
@@ -78,6 +93,7 @@ impl State {
         found: &Found,
         at: u64,
         begun: bool,
+        watch: &[Sequence],
     ) -> Result<Step, Fault> {
         let room = usize::try_from(found.bytes - at).unwrap_or(usize::MAX);
         let header = window.at(at, room.min(frame::HEADER_BYTES))?;
@@ -148,7 +164,7 @@ impl State {
             );
             return Ok(broken(Read::BadFrame, at, what));
         }
-        self.batch(window, home, room, at, head)
+        self.batch(window, home, found, at, head, watch)
     }
 
     fn zeros(&self, window: &mut Window, found: &Found, at: u64) -> Result<Step, Fault> {
@@ -178,10 +194,12 @@ impl State {
         &self,
         window: &mut Window,
         home: &Home,
-        room: usize,
+        found: &Found,
         at: u64,
         head: BatchHead,
+        watch: &[Sequence],
     ) -> Result<Step, Fault> {
+        let room = usize::try_from(found.bytes - at).unwrap_or(usize::MAX);
         let total = HEAD_BYTES + head.body_bytes as usize;
         if total > room {
             return Ok(broken(
@@ -199,6 +217,9 @@ impl State {
         };
         let mut inside = HEAD_BYTES;
         let mut chain = self.chain;
+        let mut seen = Vec::new();
+        let mut watched = watch[watch.partition_point(|of| *of < head.first)..].iter();
+        let mut next_watched = watched.next();
         let mut entries = Vec::with_capacity((head.entries as usize).min(total / 32));
         for sequence in (head.first.0..).take(head.entries as usize) {
             let (frame, stored) = match frame::read(&bytes[inside..], home) {
@@ -216,6 +237,16 @@ impl State {
                 what: error.to_string(),
             })?;
             chain = chain::next(chain, frame.payload, frame.sequence, frame.epoch);
+            if next_watched == Some(&frame.sequence) {
+                next_watched = watched.next();
+                seen.push(Seen {
+                    sequence: frame.sequence,
+                    chain,
+                    segment: found.number,
+                    path: found.path.clone(),
+                    offset: at,
+                });
+            }
             entries.push(Recorded {
                 sequence: frame.sequence,
                 epoch: frame.epoch,
@@ -230,6 +261,7 @@ impl State {
             head,
             entries,
             chain,
+            seen,
             next: at + total as u64,
         })
     }

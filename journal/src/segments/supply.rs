@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::maker::Maker;
+use crate::checkpoints::{Head, Notary};
 use crate::disk::{Disk, DiskFile};
 use crate::drive::Drive;
 use crate::error::AppendError;
@@ -49,6 +50,8 @@ pub(crate) struct SupplyStart {
     pub(crate) spares: Vec<Spare>,
     /// Number of the next segment to be made.
     pub(crate) next: u64,
+    /// Makes the checkpoints of what is sealed.
+    pub(crate) notary: Arc<Notary>,
     pub(crate) drive: Drive,
 }
 
@@ -76,13 +79,13 @@ pub(crate) struct Supply {
     hand: Hand,
 }
 
-/// Who makes segments ready.
+/// Who makes segments ready, and checkpoints of what is sealed.
 #[derive(Debug)]
 enum Hand {
     /// A thread, until it is joined.
     Thread(Option<JoinHandle<()>>),
     /// Whoever waits for one.
-    Caller(Maker),
+    Caller(Maker, Arc<Notary>),
 }
 
 #[derive(Debug)]
@@ -107,6 +110,8 @@ struct State {
     /// Somebody wants a try now, whatever the last one said.
     poked: bool,
     closed: bool,
+    /// Ends of the log that were sealed, whose checkpoints are still to be made.
+    sealed: VecDeque<Head>,
 }
 
 /// Whether a segment is to be made.
@@ -164,6 +169,20 @@ impl Shared {
         self.tried.notify_all();
         state
     }
+
+    /// Makes the checkpoints of what is sealed.
+    fn sign<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        notary: &Notary,
+    ) -> MutexGuard<'a, State> {
+        while let Some(head) = state.sealed.pop_front() {
+            drop(state);
+            notary.write_if_signing(head);
+            state = self.lock();
+        }
+        state
+    }
 }
 
 impl Supply {
@@ -176,6 +195,7 @@ impl Supply {
             segment_bytes,
             spares,
             next,
+            notary,
             drive,
         } = start;
         let shared = Arc::new(Shared {
@@ -187,6 +207,7 @@ impl Supply {
                 trouble: None,
                 poked: false,
                 closed: false,
+                sealed: VecDeque::new(),
             }),
             asked: Condvar::new(),
             tried: Condvar::new(),
@@ -203,22 +224,24 @@ impl Supply {
                 Hand::Thread(Some(
                     std::thread::Builder::new()
                         .name("intendant-segments".into())
-                        .spawn(move || run(&theirs, &maker))?,
+                        .spawn(move || run(&theirs, &maker, &notary))?,
                 ))
             }
-            Drive::Caller => Hand::Caller(maker),
+            Drive::Caller => Hand::Caller(maker, notary),
         };
         Ok(Self { shared, hand })
     }
 
-    /// For those who have no thread: makes a segment ready if one is due.
+    /// For those who have no thread: makes a segment ready if one is due, and the checkpoints of
+    /// what is sealed.
     #[cfg(any(test, feature = "simulated"))]
     pub(crate) fn turn_now(&self) {
-        if let Hand::Caller(maker) = &self.hand {
-            let state = self.shared.lock();
+        if let Hand::Caller(maker, notary) = &self.hand {
+            let mut state = self.shared.lock();
             if state.due() == Due::Now {
-                drop(self.shared.try_once(state, maker));
+                state = self.shared.try_once(state, maker);
             }
+            drop(self.shared.sign(state, notary));
         }
     }
 
@@ -257,6 +280,13 @@ impl Supply {
             }
             None => Err(Refusal::NoSpace("the journal is closing".into())),
         }
+    }
+
+    /// The segment that ends here is full, or the journal is closed: its checkpoint is made by the
+    /// thread, before it ends.
+    pub(crate) fn seal(&self, head: Head) {
+        self.shared.lock().sealed.push_back(head);
+        self.shared.asked.notify_one();
     }
 
     /// Waits until so many bytes of room are ready, of which each spare loses `waste` at its end,
@@ -317,13 +347,14 @@ impl Supply {
                     .tried
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner),
-                Hand::Caller(maker) => self.shared.try_once(state, maker),
+                Hand::Caller(maker, _) => self.shared.try_once(state, maker),
             };
         }
         Ok(state)
     }
 
-    /// Ends the thread and waits for it; a file half made is left to the next opening.
+    /// Ends the thread and waits for it and for the checkpoints that are due; a file half made is
+    /// left to the next opening.
     pub(crate) fn close(&mut self) {
         {
             let mut state = self.shared.lock();
@@ -331,11 +362,15 @@ impl Supply {
             self.shared.asked.notify_all();
             self.shared.tried.notify_all();
         }
-        if let Hand::Thread(thread) = &mut self.hand
-            && let Some(thread) = thread.take()
-        {
-            // A panic of the thread has been reported by its own message; nothing is left to do.
-            let _ = thread.join();
+        match &mut self.hand {
+            Hand::Thread(thread) => {
+                if let Some(thread) = thread.take() {
+                    // A panic of the thread has been reported by its own message; nothing is left
+                    // to do.
+                    let _ = thread.join();
+                }
+            }
+            Hand::Caller(_, notary) => drop(self.shared.sign(self.shared.lock(), notary)),
         }
     }
 }
@@ -346,11 +381,18 @@ impl Drop for Supply {
     }
 }
 
-fn run(shared: &Shared, maker: &Maker) {
+fn run(shared: &Shared, maker: &Maker, notary: &Notary) {
     // If this thread panics, nobody may wait for it for ever.
     let _guard = CloseOnExit(shared);
     let mut state = shared.lock();
-    while !state.closed {
+    loop {
+        // A spare that somebody may be waiting for goes first.
+        if state.closed || state.due() != Due::Now {
+            state = shared.sign(state, notary);
+        }
+        if state.closed {
+            return;
+        }
         match state.due() {
             Due::Now => state = shared.try_once(state, maker),
             Due::No => {

@@ -23,6 +23,7 @@ pub(crate) use pen::{Active, WriterStart};
 use queue::{Job, Shared};
 use space::Change;
 
+use crate::checkpoints::Head;
 use crate::drive::Drive;
 use crate::error::AppendError;
 use crate::face::{Append, Batch, Stats};
@@ -63,7 +64,10 @@ fn lock(pen: &Mutex<Pen>) -> std::sync::MutexGuard<'_, Pen> {
 
 impl Writer {
     pub(crate) fn start(start: WriterStart) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::new(start.durable));
+        let shared = Arc::new(Shared::new(Head {
+            sequence: start.durable,
+            chain: start.chain,
+        }));
         let epoch = start.epoch;
         let segment = usize::try_from(start.segment_bytes).unwrap_or(usize::MAX);
         let drive = start.drive;
@@ -150,6 +154,11 @@ impl Writer {
 
     pub(crate) fn stats(&self) -> Stats {
         self.shared.stats()
+    }
+
+    /// The end of what is durable now, hashed; `None` if the writer ended before it came so far.
+    pub(crate) fn head(&self) -> Option<Head> {
+        self.shared.wait_hashed()
     }
 
     /// Waits until the follower has been handed everything that is durable now.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::queue::{Job, Shared};
 use super::space::{Change, OpenIntents, inline_max_bytes, outcome_bytes, reserve_bytes};
 use super::{Follower, Mark};
+use crate::checkpoints::Head;
 use crate::disk::{DiskFile, Site, write_all_at};
 use crate::drive::Drive;
 use crate::error::AppendError;
@@ -143,8 +144,13 @@ impl Pen {
     }
 
     /// The last thing that is done, once nothing is taken any more.
-    pub(super) fn finish(&self) {
+    pub(super) fn finish(&mut self) {
         self.start.mark.sync();
+        // After a failure nothing more is signed: what is durable is for the next opening to say.
+        if self.shared.disabled().is_none() {
+            self.start.supply.seal(self.head());
+        }
+        self.start.supply.close();
     }
 
     /// Puts a batch into the group, or refuses it.
@@ -196,6 +202,9 @@ impl Pen {
             Ok(spare) => spare,
             Err(refusal) => return Err(self.refused(refusal)),
         };
+        if !self.start.active.fresh {
+            self.start.supply.seal(self.head());
+        }
         self.start.active = Active::of(spare, self.start.journal);
         if self.fits(job) {
             Ok(())
@@ -311,7 +320,16 @@ impl Pen {
         self.start.follower.durable(recorded);
         self.shared.has_fed(self.durable);
         self.extend_chain(used);
+        self.shared.has_hashed(self.head());
         self.group.clear();
+    }
+
+    /// The end of what is durable.
+    fn head(&self) -> Head {
+        Head {
+            sequence: self.durable,
+            chain: self.start.chain,
+        }
     }
 
     /// Hashes the entries of the group, which is durable.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::space::Change;
+use crate::checkpoints::Head;
 use crate::error::AppendError;
 use crate::face::{Appended, Stats};
 use crate::format::batch::Draft;
@@ -45,6 +46,8 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct Fed {
     up_to: u64,
+    /// The end of what is durable, once it is hashed; behind `up_to` for as long as that takes.
+    head: Option<Head>,
     waiters: usize,
     ended: bool,
 }
@@ -69,10 +72,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub(super) fn new(durable: Sequence) -> Self {
+    pub(super) fn new(head: Head) -> Self {
         let shared = Self::default();
-        shared.durable.store(durable.0, Ordering::Release);
-        lock(&shared.fed).up_to = durable.0;
+        shared.durable.store(head.sequence.0, Ordering::Release);
+        let mut fed = lock(&shared.fed);
+        fed.up_to = head.sequence.0;
+        fed.head = Some(head);
+        drop(fed);
         shared
     }
 
@@ -159,6 +165,34 @@ impl Shared {
         if fed.waiters > 0 {
             self.fed_more.notify_all();
         }
+    }
+
+    /// Everything up to here is durable and hashed.
+    pub(super) fn has_hashed(&self, head: Head) {
+        let mut fed = lock(&self.fed);
+        fed.head = Some(head);
+        if fed.waiters > 0 {
+            self.fed_more.notify_all();
+        }
+    }
+
+    /// Waits until everything is hashed that is durable now; `None` if the writer ends before.
+    pub(super) fn wait_hashed(&self) -> Option<Head> {
+        let durable = self.durable();
+        let mut fed = lock(&self.fed);
+        fed.waiters += 1;
+        let hashed = loop {
+            let hashed = fed.head.filter(|head| head.sequence >= durable);
+            if hashed.is_some() || fed.ended {
+                break hashed;
+            }
+            fed = self
+                .fed_more
+                .wait(fed)
+                .unwrap_or_else(PoisonError::into_inner);
+        };
+        fed.waiters -= 1;
+        hashed
     }
 
     /// Waits until the follower has been handed everything that is durable now.

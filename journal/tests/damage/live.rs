@@ -12,8 +12,8 @@ use crate::oracle::check_error;
 use crate::specimen::{DATA, ROOT, Specimen, data, options, segment};
 use crate::support::*;
 
-fn verify(disk: &MemoryDisk, folder: &Path) -> Result<scan::VerifyReport, OpenError> {
-    scan::verify_on(Arc::new(disk.clone()), folder)
+fn verify(disk: &MemoryDisk, folder: &Path) -> Result<scan::VerifyReport, Box<OpenError>> {
+    Ok(scan::verify_on(Arc::new(disk.clone()), folder)?)
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn verify_says_the_same_of_a_copy() {
                 .map(|(path, bytes)| (elsewhere.join(path.strip_prefix(DATA).unwrap()), bytes))
                 .collect();
             copy.lay(Path::new("/backup"), &copied);
-            let text = |result: Result<scan::VerifyReport, OpenError>| match result {
+            let text = |result: Result<scan::VerifyReport, Box<OpenError>>| match result {
                 Ok(report) => format!("{report:?}"),
                 Err(error) => error.to_string(),
             };

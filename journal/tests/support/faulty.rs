@@ -157,6 +157,11 @@ impl Disk for FaultyDisk {
         Ok(self.file(self.under.create(path, site)?))
     }
 
+    fn create_private(&self, path: &Path, site: Site) -> io::Result<Arc<dyn DiskFile>> {
+        self.pass(site)?;
+        Ok(self.file(RealDisk.create_private(path, site)?))
+    }
+
     fn rename(&self, from: &Path, to: &Path, site: Site) -> io::Result<()> {
         self.pass(site)?;
         self.under.rename(from, to, site)

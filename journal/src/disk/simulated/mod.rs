@@ -356,6 +356,11 @@ impl Disk for SimulatedDisk {
         Ok(self.handle(&mut state, node, path, Access::ReadWrite))
     }
 
+    /// There is one owner here, and nobody else.
+    fn create_private(&self, path: &Path, site: Site) -> io::Result<Arc<dyn DiskFile>> {
+        self.create(path, site)
+    }
+
     fn rename(&self, from: &Path, to: &Path, site: Site) -> io::Result<()> {
         let what = || format!("renaming to {}", to.display());
         let (mut state, fault) = self.change_call(site, |_| from.to_owned(), what);
