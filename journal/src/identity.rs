@@ -250,6 +250,15 @@ impl Records {
             })
     }
 
+    /// Makes the record durable that was read: whoever wrote it may have been killed before it was.
+    pub(crate) fn keep(&self, disk: &dyn Disk) -> Result<(), OpenError> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        disk.sync_dir(folder, Site::RecordDirSync)
+            .map_err(io(folder, "recording the journal"))
+    }
+
     /// Records a journal for a path, durably.
     pub(crate) fn write(
         &self,

@@ -136,7 +136,9 @@ fn start(
     if !has_checkpoint && let Some(head) = writer.head() {
         notary.write_if_signing(head);
     }
-    if door.recorded != Some(id) {
+    if door.recorded == Some(id) {
+        door.records.keep(door.disk)?;
+    } else {
         door.records.write(door.disk, &door.known_path, id)?;
     }
     lock.set_epoch(epoch)
@@ -461,7 +463,7 @@ impl<'a> Opening<'a> {
     }
 }
 
-fn opened_entry(program: &str, around: &Surroundings) -> Entry {
+pub(crate) fn opened_entry(program: &str, around: &Surroundings) -> Entry {
     Entry {
         at: around.now,
         run: None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::disk::simulated::SimulatedDisk;
 use crate::drive::Drive;
-use crate::format::entry::{JournalId, Moment};
+use crate::format::entry::{Entry, JournalId, Moment};
 use crate::journal::{Journal, Options};
 use crate::surroundings::Surroundings;
 
@@ -43,6 +43,20 @@ pub fn options(disk: &SimulatedDisk, number: u64) -> Options {
         new_id: JournalId(u128::from(number).to_be_bytes()),
     });
     options
+}
+
+/// The entry by which an opening with these options records itself, if they are such as
+/// [`options`] makes.
+///
+/// # Panics
+/// If they are not.
+#[must_use]
+pub fn opened_entry(options: &Options) -> Entry {
+    let around = options.surroundings.as_ref();
+    crate::opening::opened_entry(
+        &options.program,
+        around.expect("only options of a simulated journal know beforehand"),
+    )
 }
 
 /// Does what the journal's threads would do now: writes what was handed over, makes a segment ready,

@@ -246,13 +246,22 @@ pub fn read_small(disk: &dyn Disk, path: &Path, max: usize) -> io::Result<Option
     Ok(Some(bytes))
 }
 
-/// Creates a folder and those of its ancestors that are missing, each durable in its parent.
+/// Creates a folder and those of its ancestors that are missing, each durable in its parent before
+/// the next one is made in it. The name of one that is there is made durable too: whoever made it
+/// may have been killed before its sync, and then it would vanish with all that is put into it.
 ///
 /// # Errors
 /// The system's error.
 pub fn create_dirs(disk: &dyn Disk, path: &Path, create: Site, sync: Site) -> io::Result<()> {
-    if path.as_os_str().is_empty() || disk.kind(path)?.is_some() {
+    if path.as_os_str().is_empty() || path.parent().is_none() {
         return Ok(());
+    }
+    if disk.kind(path)?.is_some() {
+        return match disk.sync_dir(parent_of(path), sync) {
+            // Not a folder that we could have made it in.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced,
+        };
     }
     let parent = parent_of(path);
     create_dirs(disk, parent, create, sync)?;

@@ -69,9 +69,11 @@ pub(crate) fn discard_spares(
     for found in spares[first..].iter().rev() {
         disk.remove(&found.path, Site::SegmentRemove)
             .map_err(found.io("removing a spare of another size"))?;
+        // Each is gone for good before the next goes: of two removals under one sync, a power cut
+        // may undo the first alone.
+        disk.sync_dir(folder, Site::RecoveryDirSync)
+            .map_err(io(folder, "syncing it"))?;
     }
-    disk.sync_dir(folder, Site::RecoveryDirSync)
-        .map_err(io(folder, "syncing it"))?;
     Ok(used + first)
 }
 

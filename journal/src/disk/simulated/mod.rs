@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -258,6 +259,20 @@ impl SimulatedDisk {
         let mut bytes = vec![0; usize::try_from(file.len()).map_err(io::Error::other)?];
         file.read(&mut bytes, 0);
         Ok(bytes)
+    }
+
+    /// A number that is the same for the same names, contents and unsynced changes.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        for path in self.files() {
+            path.hash(&mut hasher);
+            self.bytes(&path).ok().hash(&mut hasher);
+        }
+        for unsynced in self.unsynced() {
+            (unsynced.path, unsynced.what).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// Counts a reading call and gives its planned error, if it has one.

@@ -1,0 +1,329 @@
+//! Scripted loads, and playing one on a disk while the model takes note.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use intendant_journal::disk::Site;
+use intendant_journal::disk::simulated::SimulatedDisk;
+use intendant_journal::error::OpenError;
+use intendant_journal::face::{Batch, IntentLog};
+use intendant_journal::format::entry::*;
+use intendant_journal::{Journal, Options, simulated};
+
+use crate::model::Model;
+use crate::support::{SMALL, begin, intent, note, outcome, started, wait};
+
+/// Where the journal is.
+pub(crate) const FOLDER: &str = "/journal";
+
+/// Shared with whoever clones the model at each change of the disk.
+pub(crate) type Shared = Arc<Mutex<Model>>;
+
+/// What is played.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Load {
+    /// A first opening, single appends, groups of many callers, a second opening.
+    Appends,
+    /// Batches that fill segments, with spares made ahead and late.
+    Roll,
+    /// An opening whose own entry does not fit behind a torn end.
+    RollAtOpening,
+    /// Blobs and entries that name them.
+    Blobs,
+    /// Checkpoints of the projection between appends.
+    Projection,
+    /// Open intents that keep room in several spares, which an opening with larger segments
+    /// discards.
+    Resize,
+}
+
+/// One step.
+enum Step {
+    Open {
+        program: String,
+        segment_bytes: u64,
+    },
+    /// One batch that lets effects start.
+    Begin(Vec<Entry>),
+    /// Batches handed over together, before the writer takes its turn.
+    Append(Vec<Vec<Entry>>),
+    /// Content stored, then an entry that names it.
+    Blob {
+        run: &'static str,
+        content: Vec<u8>,
+    },
+    /// What the journal's threads would do meanwhile.
+    Background,
+    /// The projection made durable.
+    Checkpoint,
+    Close,
+}
+
+impl Load {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Appends,
+        Self::Roll,
+        Self::RollAtOpening,
+        Self::Blobs,
+        Self::Projection,
+        Self::Resize,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Appends => "appends",
+            Self::Roll => "roll",
+            Self::RollAtOpening => "roll-at-opening",
+            Self::Blobs => "blobs",
+            Self::Projection => "projection",
+            Self::Resize => "resize",
+        }
+    }
+
+    /// The program's name in openings of the recovery: its length decides whether the opening's
+    /// own entry fits on one page.
+    pub(crate) fn program(self, opening: u32) -> String {
+        match self {
+            Self::RollAtOpening => format!("{opening} {}", "long ".repeat(1200)),
+            _ => format!("program {opening}"),
+        }
+    }
+
+    fn steps(self) -> Vec<Step> {
+        let open = |number: u32| Step::Open {
+            program: format!("load {number}"),
+            segment_bytes: SMALL,
+        };
+        let batch = |value: &str| vec![note("r", value)];
+        let one = |value: &str| Step::Append(vec![batch(value)]);
+        match self {
+            Self::Appends => vec![
+                open(1),
+                one("a"),
+                Step::Append(vec![
+                    batch("b"),
+                    vec![started("s"), note("r", &"c".repeat(600)), note("s", "d")],
+                    batch(&"e".repeat(5000)),
+                ]),
+                Step::Background,
+                one("f"),
+                Step::Close,
+                open(2),
+                Step::Append(vec![batch("g"), batch("h")]),
+                Step::Close,
+            ],
+            Self::Roll => vec![
+                open(1),
+                one(&"a".repeat(30_000)),
+                one(&"b".repeat(30_000)),
+                Step::Background,
+                Step::Append(vec![batch(&"c".repeat(50_000)), batch(&"d".repeat(30_000))]),
+                one("e"),
+                Step::Close,
+            ],
+            // Fills the first segment up to its last page, and then that one too.
+            Self::RollAtOpening => vec![open(1), one(&"a".repeat(50_000)), one("b"), one("c")],
+            Self::Blobs => vec![
+                open(1),
+                Step::Blob {
+                    run: "r",
+                    content: vec![1; 10_000],
+                },
+                Step::Blob {
+                    run: "r",
+                    content: vec![2; 600],
+                },
+                Step::Blob {
+                    run: "s",
+                    content: vec![1; 10_000],
+                },
+                Step::Close,
+            ],
+            Self::Projection => vec![
+                open(1),
+                one("a"),
+                Step::Background,
+                Step::Checkpoint,
+                Step::Append(vec![vec![started("s")], batch("b")]),
+                Step::Background,
+                one("c"),
+                Step::Checkpoint,
+                one("d"),
+                Step::Close,
+            ],
+            Self::Resize => vec![
+                open(1),
+                Step::Begin(
+                    (0..6)
+                        .map(|at| intent("r", &format!("step/{at}")))
+                        .collect(),
+                ),
+                Step::Append(vec![vec![outcome("r", "step/0", "1".to_owned())]]),
+                Step::Close,
+                Step::Open {
+                    program: "load 2".to_owned(),
+                    segment_bytes: 2 * SMALL,
+                },
+                one("a"),
+                Step::Close,
+            ],
+        }
+    }
+
+    /// Where the load itself must have been cut.
+    pub(crate) fn sites(self) -> BTreeSet<Site> {
+        use Site::*;
+        let mut sites = BTreeSet::from([
+            FolderCreate,
+            FolderSync,
+            LockCreate,
+            LockWrite,
+            IdentityCreate,
+            IdentityWrite,
+            IdentitySync,
+            IdentityRename,
+            IdentityDirSync,
+            RecordDirCreate,
+            RecordCreate,
+            RecordWrite,
+            RecordSync,
+            RecordRename,
+            RecordDirSync,
+            SegmentsDirCreate,
+            SegmentsDirSync,
+            SegmentCreate,
+            SegmentFill,
+            SegmentHeader,
+            SegmentSync,
+            SegmentRename,
+            SegmentDirSync,
+            GroupWrite,
+            GroupSync,
+            MarkCreate,
+            MarkWrite,
+            ProjectionCreate,
+            ProjectionWrite,
+            ProjectionSetLen,
+            ProjectionSync,
+        ]);
+        match self {
+            Self::Appends => {
+                sites.extend([MarkSync, RecoveryRewrite, RecoverySync, RecoveryDirSync])
+            }
+            Self::Blobs => sites.extend([
+                BlobDirCreate,
+                BlobDirSync,
+                BlobCreate,
+                BlobWrite,
+                BlobSync,
+                BlobRename,
+            ]),
+            Self::Resize => sites.extend([SegmentRemove, RecoveryRewrite]),
+            Self::Roll | Self::RollAtOpening | Self::Projection => {}
+        }
+        sites
+    }
+
+    /// Where recoveries from the load must have been cut.
+    pub(crate) fn recovery_sites(self) -> BTreeSet<Site> {
+        use Site::*;
+        let mut sites = BTreeSet::from([
+            RecoveryRewrite,
+            RecoveryZero,
+            RecoverySync,
+            RecoveryDirSync,
+            SegmentRemove,
+            IdentityRemove,
+            RecordRemove,
+            GroupWrite,
+            GroupSync,
+            MarkWrite,
+            ProjectionWrite,
+        ]);
+        if self == Self::Blobs {
+            sites.remove(&RecoveryZero);
+        }
+        sites
+    }
+
+    /// Plays the load on a disk. What fails is noted and played past, as a caller would.
+    pub(crate) fn play(self, disk: &SimulatedDisk, model: &Shared) {
+        let mut journal = None;
+        for step in self.steps() {
+            match (step, &journal) {
+                (
+                    Step::Open {
+                        program,
+                        segment_bytes,
+                    },
+                    _,
+                ) => {
+                    let options = options(disk, &program).segment_bytes(segment_bytes);
+                    journal = open(&options, model).ok();
+                }
+                (_, None) => {}
+                (Step::Append(batches), Some(journal)) => append(journal, model, batches),
+                (Step::Begin(entries), Some(journal)) => {
+                    let at = model.lock().unwrap().hand_over(entries.clone());
+                    let settled = begin(journal, entries);
+                    model.lock().unwrap().settle(at, &settled);
+                }
+                (Step::Blob { run, content }, Some(journal)) => blob(journal, model, run, content),
+                (Step::Background, Some(journal)) => simulated::run_background(journal),
+                (Step::Checkpoint, Some(journal)) => simulated::checkpoint_projection(journal),
+                (Step::Close, Some(_)) => journal = None,
+            }
+        }
+    }
+}
+
+pub(crate) fn options(disk: &SimulatedDisk, program: &str) -> Options {
+    simulated::options(disk, 7).program(program)
+}
+
+/// Opens the journal, creating it if there is none.
+pub(crate) fn open(options: &Options, model: &Shared) -> Result<Journal, Box<OpenError>> {
+    let opened = simulated::opened_entry(options);
+    let at = model.lock().unwrap().open(opened);
+    let journal = options.open_or_create(Path::new(FOLDER));
+    let mut model = model.lock().unwrap();
+    match &journal {
+        Ok(journal) => model.opened(at, journal.recovered().end, journal.epoch()),
+        // Its entry may be in the log all the same.
+        Err(_) => model.not_opened(at),
+    }
+    journal.map_err(Box::new)
+}
+
+/// Hands batches over together, then waits for each.
+pub(crate) fn append(journal: &Journal, model: &Shared, batches: Vec<Vec<Entry>>) {
+    let handed: Vec<_> = batches
+        .into_iter()
+        .map(|entries| {
+            let at = model.lock().unwrap().hand_over(entries.clone());
+            let batch = Batch {
+                entries,
+                starts_effects: false,
+            };
+            (at, journal.append(batch))
+        })
+        .collect();
+    for (at, append) in handed {
+        let settled = wait(append);
+        model.lock().unwrap().settle(at, &settled);
+    }
+}
+
+fn blob(journal: &Journal, model: &Shared, run: &str, content: Vec<u8>) {
+    let Ok(blob) = journal.put_blob(&content) else {
+        return;
+    };
+    model.lock().unwrap().stored(blob, content);
+    let mut entry = outcome(run, "step/0", String::new());
+    let Body::Outcome(body) = &mut entry.body else {
+        unreachable!("made so above")
+    };
+    body.outcome = Outcome::Succeeded(Payload::BytesBlob(blob));
+    append(journal, model, vec![vec![entry]]);
+}
