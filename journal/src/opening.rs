@@ -299,6 +299,9 @@ impl<'a> Opening<'a> {
             name: "the projection",
             durable: projection.applied,
         };
+        if layout.segments.is_empty() && applied.durable.0 > 0 {
+            return Err(missing(&segments, 1).into());
+        }
         scan.check(&applied, folder)?;
         // Nothing is missing: from here on the folder may be changed.
         let projection = projection.open(options.drive)?;

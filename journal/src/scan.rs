@@ -134,7 +134,8 @@ fn read_log(
     let witnesses = Witnesses::ask(disk, folder, id, false, asked)?;
     let segments = folder.join(SEGMENTS);
     let layout = read_layout(disk, &segments, id)?;
-    if layout.segments.is_empty() && witnesses.last.is_some() {
+    let known = remembered.as_ref().is_some_and(|it| it.durable.0 > 0);
+    if layout.segments.is_empty() && (known || witnesses.last.is_some()) {
         return Err(missing(&segments, 1).into());
     }
     let found = recovery::scan(

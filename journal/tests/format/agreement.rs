@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use intendant_journal::face::IntentLog;
 use intendant_journal::format::codec;
 use intendant_journal::scan;
 

@@ -161,15 +161,16 @@ fn the_example_of_the_document_is_what_is_written() {
         .max_by_key(|slot| u64_at(&marks, slot * 512 + 32))
         .unwrap();
     let mark = mark(&marks, newest * 512);
-    for (what, text) in [
+    let parts = [
         ("IDENTITY", identity),
         ("the segment", segment),
         ("the mark", mark),
-    ] {
-        let block = format!("```text\n{text}```\n");
-        assert!(
-            FORMAT.contains(&block),
-            "{what} in FORMAT.md should be\n{block}"
-        );
-    }
+    ];
+    let wrong: Vec<_> = parts
+        .iter()
+        .map(|(what, text)| (what, format!("```text\n{text}```\n")))
+        .filter(|(_, block)| !FORMAT.contains(block))
+        .map(|(what, block)| format!("{what} in FORMAT.md should be\n{block}"))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
