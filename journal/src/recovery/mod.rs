@@ -15,9 +15,11 @@ mod repair;
 mod scan;
 mod step;
 pub mod table;
+mod testimony;
 mod window;
 
-pub(crate) use layout::{Layout, io as io_error, missing, read_layout};
+pub(crate) use layout::{Found, Layout, io as io_error, missing, read_layout};
 pub(crate) use repair::{Repaired, discard_spares, repair};
 pub(crate) use scan::{Begin, Patience, Scan, ScanStart, Witness, scan};
 pub(crate) use step::Seen;
+pub(crate) use testimony::{Testimony, testimony};
