@@ -111,7 +111,7 @@ pub enum OpenError {
         /// Identity of the recorded journal.
         id: String,
     },
-    /// The folder holds something else.
+    /// The folder holds something else, and nothing of a journal.
     #[error("{}: not a journal of Intendant: {what}; name another folder with --data", path.display())]
     Foreign {
         /// The folder or file.
@@ -120,7 +120,7 @@ pub enum OpenError {
         what: String,
     },
     /// Written by a newer program; left untouched.
-    #[error("{}: journal format version {found}, this program reads up to {known}; use a newer program (nothing was changed)", path.display())]
+    #[error("{}: journal format version {found}, this program reads up to {known}; nothing is lost and nothing was changed, use a newer program", path.display())]
     Newer {
         /// The file.
         path: PathBuf,

@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::disk::{Disk, Kind, Publish, Site, create_dirs, parent_of, publish, read_small};
-use crate::error::OpenError;
+use crate::error::{Damage, OpenError};
 use crate::format::entry::{Digest, JournalId};
 use crate::format::segment::FORMAT_VERSION;
+use crate::journal::SEGMENTS;
+use crate::recovery::{Testimony, testimony};
 
 /// Name of the file in the journal's folder.
 pub(crate) const IDENTITY: &str = "IDENTITY";
@@ -40,7 +42,8 @@ struct Head {
 }
 
 pub(crate) fn parse_id(text: &str) -> Option<JournalId> {
-    if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    let digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if text.len() != 32 || !text.bytes().all(digit) {
         return None;
     }
     u128::from_str_radix(text, 16)
@@ -58,9 +61,13 @@ pub(crate) fn read(disk: &dyn Disk, folder: &Path) -> Result<Option<JournalId>, 
     let Some(text) = read_small(disk, &path, MAX_BYTES).map_err(io(&path, "reading it"))? else {
         return Ok(None);
     };
-    let foreign = |what: String| OpenError::Foreign {
-        path: path.clone(),
-        what,
+    // Another program's file of this name, unless there are segments beside it.
+    let foreign = |what: String| match testimony(disk, &folder.join(SEGMENTS)) {
+        Some(all) => damaged(folder, what, Some(all)).into(),
+        None => OpenError::Foreign {
+            path: path.clone(),
+            what,
+        },
     };
     let head: Head = serde_json::from_slice(&text)
         .map_err(|error| foreign(format!("its text is not an identity: {error}")))?;
@@ -83,6 +90,41 @@ pub(crate) fn read(disk: &dyn Disk, folder: &Path) -> Result<Option<JournalId>, 
     parse_id(&identity.id)
         .map(Some)
         .ok_or_else(|| foreign(format!("{:?} is no journal's id", identity.id)))
+}
+
+/// The damage of an `IDENTITY` that is missing or not to be believed.
+pub(crate) fn damaged(folder: &Path, what: String, all: Option<Testimony>) -> Damage {
+    let lost = match all {
+        Some(all) => format!("nothing of the log: {all}"),
+        None => "which journal this is".into(),
+    };
+    Damage {
+        path: folder.join(IDENTITY),
+        segment: None,
+        offset: 0,
+        what,
+        lost,
+        remedy: "Nothing was changed: restore this file from a backup".into(),
+    }
+}
+
+/// The damage of a folder that has segments and no `IDENTITY`; `None` if it has no segments either.
+pub(crate) fn missing(disk: &dyn Disk, folder: &Path) -> Option<Damage> {
+    let all = testimony(disk, &folder.join(SEGMENTS))?;
+    Some(damaged(folder, "the file is missing".into(), Some(all)))
+}
+
+/// The damage of an `IDENTITY` that names another journal than is recorded for its path, if the
+/// segments belong to the one that is recorded.
+pub(crate) fn contradicted(
+    disk: &dyn Disk,
+    folder: &Path,
+    there: JournalId,
+    recorded: JournalId,
+) -> Option<Damage> {
+    let all = testimony(disk, &folder.join(SEGMENTS))?;
+    let what = format!("it names journal {there}, and {all}");
+    (all.journal == recorded).then(|| damaged(folder, what, Some(all)))
 }
 
 /// Puts `IDENTITY` into the folder, durably.
@@ -194,13 +236,17 @@ impl Records {
             .filter(|record| record.magic == MAGIC)
             .and_then(|record| parse_id(&record.id))
             .map(Some)
-            .ok_or_else(|| OpenError::Foreign {
-                path: path.clone(),
-                what: format!(
-                    "the record of the journal at {} cannot be read; delete the record if that \
-                     journal is the one you mean",
-                    known_path.display()
-                ),
+            .ok_or_else(|| {
+                OpenError::Damaged(Damage {
+                    path: path.clone(),
+                    segment: None,
+                    offset: 0,
+                    what: format!("the record of the journal at {}", known_path.display()),
+                    lost: "which journal was there".into(),
+                    remedy: "Nothing was changed: delete the record if the journal that is there \
+                             now is the one you mean"
+                        .into(),
+                })
             })
     }
 

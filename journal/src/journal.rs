@@ -34,7 +34,7 @@ pub struct Options {
     pub(crate) state_home: Option<PathBuf>,
     pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) readers: Readers,
+    readers: Readers,
     pub(crate) drive: Drive,
     /// In place of what this process would find around it.
     pub(crate) surroundings: Option<Surroundings>,
@@ -119,6 +119,14 @@ impl Options {
     pub fn recovery_threads(mut self, threads: usize) -> Self {
         self.readers = NonZeroUsize::new(threads).map_or(Readers::Caller, Readers::Threads);
         self
+    }
+
+    /// Who reads the log. A journal without threads has none for that either, whatever was asked.
+    pub(crate) fn readers(&self) -> Readers {
+        match self.drive {
+            Drive::Threads => self.readers,
+            Drive::Caller => Readers::Caller,
+        }
     }
 
     /// Opens a journal that exists.

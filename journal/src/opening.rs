@@ -199,17 +199,20 @@ impl<'a> Door<'a> {
             }
         };
         let recorded = self.recorded.filter(|_| !self.new_journal);
+        let gone = |recorded: JournalId| OpenError::Gone {
+            path: path.clone(),
+            id: recorded.to_string(),
+        };
         match (there, recorded) {
-            (Some(id), Some(recorded)) if id != recorded => Err(OpenError::Gone {
-                path,
-                id: recorded.to_string(),
-            }),
+            (Some(id), Some(recorded)) if id != recorded => {
+                Err(self.doubted(Some(id)).unwrap_or_else(|| gone(recorded)))
+            }
             (Some(id), _) => Ok(Some(id)),
-            (None, Some(recorded)) => Err(OpenError::Gone {
-                path,
-                id: recorded.to_string(),
-            }),
+            (None, Some(recorded)) => Err(self.doubted(None).unwrap_or_else(|| gone(recorded))),
             (None, None) => {
+                if let Some(error) = self.doubted(None) {
+                    return Err(error);
+                }
                 let exists = identity::folder_kind(self.disk, self.folder)?.is_some();
                 if exists && !identity::is_empty(self.disk, self.folder)? {
                     let what = "it has no file IDENTITY and is not empty".into();
@@ -221,6 +224,19 @@ impl<'a> Door<'a> {
                 }
             }
         }
+    }
+}
+
+impl Door<'_> {
+    /// The damage of `IDENTITY`, if the journal itself is there.
+    fn doubted(&self, there: Option<JournalId>) -> Option<OpenError> {
+        let damage = match (there, self.recorded) {
+            (Some(there), Some(recorded)) => {
+                identity::contradicted(self.disk, self.folder, there, recorded)
+            }
+            _ => identity::missing(self.disk, self.folder),
+        };
+        damage.map(OpenError::Damaged)
     }
 }
 
@@ -293,7 +309,7 @@ impl<'a> Opening<'a> {
                 witness: witnesses.last.clone(),
                 patience: Patience::Owner,
                 from: Begin::of(id),
-                readers: options.readers,
+                readers: options.readers(),
                 watch: witnesses.watch(),
             },
             Backlog::SMALL,
@@ -308,13 +324,17 @@ impl<'a> Opening<'a> {
             },
         )?;
         witnesses.check(&scan.seen)?;
-        // The projection is opened only now: opening it may change its file.
-        let projection = Projection::open(Arc::clone(&options.disk), folder, id, options.drive)?;
+        let projection = Projection::look(Arc::clone(&options.disk), folder, id)?;
         let applied = Witness {
             name: "the projection",
             durable: projection.applied,
         };
+        if layout.segments.is_empty() && applied.durable.0 > 0 {
+            return Err(missing(&segments, 1).into());
+        }
         scan.check(&applied, folder)?;
+        // Nothing is missing: from here on the folder may be changed.
+        let projection = projection.open(options.drive)?;
 
         create_dirs(
             disk,
@@ -458,7 +478,7 @@ impl<'a> Opening<'a> {
                 witness: None,
                 patience: Patience::Owner,
                 from,
-                readers: options.readers,
+                readers: options.readers(),
                 watch: &[],
             },
             &mut |_, recorded| {
@@ -497,9 +517,9 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future on this thread, which may well be one of an async runtime in the middle of a task: without
-/// `unconstrained` a task that has used up its share of polls would wait for ever, for only its
-/// runtime gives it a new one.
+/// Waits for a future on this thread, which may well be one of an async runtime in the middle of a
+/// task: without `unconstrained` a task that has used up its share of polls would wait for ever, for
+/// only its runtime gives it a new one.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let future = tokio::task::unconstrained(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

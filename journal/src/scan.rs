@@ -1,4 +1,5 @@
-//! Reading a journal from outside: without its lock, without redb, without changing a byte.
+//! Reading a journal from outside: without its lock, without changing a byte, and without redb but
+//! for what the projection of a stopped journal remembers of the log's end.
 //!
 //! For commands on a stopped journal, and for `verify`. A process that owns the journal may be
 //! writing meanwhile: the reader sees everything that was durable when it began, and what does not
@@ -16,7 +17,11 @@ use crate::format::entry::{BlobRef, Digest, Epoch, JournalId, Recorded, Sequence
 use crate::format::named_blobs::named_blobs;
 use crate::identity;
 use crate::journal::{BLOBS, SEGMENTS};
-use crate::recovery::{self, Begin, Patience, Readers, ScanStart, Seen, missing, read_layout};
+use crate::lock;
+use crate::projection;
+use crate::recovery::{
+    self, Begin, Found, Layout, Patience, Readers, ScanStart, Seen, Witness, missing, read_layout,
+};
 use crate::witnesses::{Asked, Witnesses};
 
 /// What a reading found.
@@ -91,14 +96,9 @@ pub fn scan_knowing(
     mut visit: impl FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
     let asked = Asked::All { keys };
-    read_log(
-        &RealDisk,
-        path.as_ref(),
-        Readers::per_core(),
-        asked,
-        &mut visit,
-    )
-    .map(|(report, _)| report)
+    let (readers, nobody) = (Readers::per_core(), |_| None);
+    let read = read_log(&RealDisk, path.as_ref(), readers, asked, nobody, &mut visit);
+    read.map(|(report, _)| report)
 }
 
 /// [`scan`] on another disk than the real one, on the calling thread alone.
@@ -110,21 +110,17 @@ pub fn scan_on(
     folder: &Path,
     visit: &mut dyn FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
-    read_log(
-        disk,
-        folder,
-        Readers::Caller,
-        Asked::All { keys: &[] },
-        visit,
-    )
-    .map(|(report, _)| report)
+    let (asked, nobody) = (Asked::All { keys: &[] }, |_| None);
+    read_log(disk, folder, Readers::Caller, asked, nobody, visit).map(|(report, _)| report)
 }
 
+/// Reads the log, and judges its end by the witnesses and by what else somebody remembers.
 fn read_log(
     disk: &dyn Disk,
     folder: &Path,
     readers: Readers,
     asked: Asked<'_>,
+    remembered: impl FnOnce(JournalId) -> Option<Witness>,
     visit: &mut dyn FnMut(Recorded),
 ) -> Result<(ScanReport, Vec<Seen>), OpenError> {
     let path = folder.to_owned();
@@ -134,6 +130,9 @@ fn read_log(
             Some(id) => id,
             None if identity::is_empty(disk, folder)? => return Err(OpenError::Missing { path }),
             None => {
+                if let Some(damage) = identity::missing(disk, folder) {
+                    return Err(damage.into());
+                }
                 let what = "it has no file IDENTITY".into();
                 return Err(OpenError::Foreign { path, what });
             }
@@ -144,10 +143,12 @@ fn read_log(
         }
     };
     // The witnesses first: what they say now is durable is in the log that is read afterwards.
+    let remembered = remembered(id);
     let witnesses = Witnesses::ask(disk, folder, id, false, asked)?;
     let segments = folder.join(SEGMENTS);
     let layout = read_layout(disk, &segments, id)?;
-    if layout.segments.is_empty() && witnesses.last.is_some() {
+    let known = remembered.as_ref().is_some_and(|it| it.durable.0 > 0);
+    if layout.segments.is_empty() && (known || witnesses.last.is_some()) {
         return Err(missing(&segments, 1).into());
     }
     let found = recovery::scan(
@@ -165,6 +166,9 @@ fn read_log(
         &mut |_, recorded| visit(recorded),
     )?;
     witnesses.check(&found.seen)?;
+    if let Some(remembered) = &remembered {
+        found.check(remembered, folder)?;
+    }
     let report = ScanReport {
         id,
         epoch: found.epoch,
@@ -176,13 +180,26 @@ fn read_log(
             path: layout.segments[tail.index].path.clone(),
             offset: tail.end,
         }),
-        unfinished: found.torn().map(|damage| Unfinished {
-            path: damage.path.clone(),
-            offset: damage.offset,
-            what: damage.what.clone(),
-        }),
+        unfinished: found
+            .torn()
+            .map(|damage| Unfinished {
+                path: damage.path.clone(),
+                offset: damage.offset,
+                what: damage.what.clone(),
+            })
+            .or_else(|| too_long(&layout)),
     };
     Ok((report, found.seen))
+}
+
+/// Bytes behind the full size of a segment; a sealed one would have been called damaged.
+fn too_long(layout: &Layout) -> Option<Unfinished> {
+    let long = |segment: &&Found| segment.len > segment.bytes;
+    layout.segments.iter().find(long).map(|segment| Unfinished {
+        path: segment.path.clone(),
+        offset: segment.bytes,
+        what: "bytes behind the segment's full size".into(),
+    })
 }
 
 /// Which journal a folder holds, and which one is recorded for its path outside of it.
@@ -223,8 +240,20 @@ pub fn read_blob(path: impl AsRef<Path>, blob: &BlobRef) -> Result<Vec<u8>, Read
     Blobs::new(Arc::new(RealDisk), path.as_ref().join(BLOBS)).get(blob)
 }
 
+/// What the projection remembers to have been durable, unless an owner is at work on it: that one
+/// has asked it, and writes to it.
+fn projection_of_nobody(disk: &dyn Disk, folder: &Path, id: JournalId) -> Option<Witness> {
+    if !matches!(lock::owner(disk, folder), Ok(None)) {
+        return None;
+    }
+    projection::remembered(disk, folder, id).map(|durable| Witness {
+        name: "the projection",
+        durable,
+    })
+}
+
 /// Checks every frame, the hash chain, the heads of the segments, and every blob that an entry
-/// names.
+/// names; and on a stopped journal that the log does not end before what the projection remembers.
 ///
 /// # Errors
 /// The first damage, or what keeps it from being looked for.
@@ -262,13 +291,15 @@ fn verify_by(
     let blobs = Blobs::new(Arc::clone(&disk), folder.join(BLOBS));
     let mut seen = HashSet::new();
     let mut bad: Option<ReadError> = None;
-    let (log, seen_entries) = read_log(&*disk, folder, readers, asked, &mut |recorded| {
+    let remembered = |id| projection_of_nobody(&*disk, folder, id);
+    let mut visit = |recorded: Recorded| {
         for blob in named_blobs(&recorded.entry) {
             if bad.is_none() && seen.insert((blob.sha256, blob.bytes)) {
                 bad = blobs.get(&blob).err();
             }
         }
-    })?;
+    };
+    let (log, seen_entries) = read_log(&*disk, folder, readers, asked, remembered, &mut visit)?;
     match bad {
         Some(error) => Err(error.into()),
         None => {

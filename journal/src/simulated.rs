@@ -31,8 +31,7 @@ pub fn options(disk: &SimulatedDisk, number: u64) -> Options {
         .disk(Arc::new(disk.clone()))
         .state_home("/state")
         .segment_bytes(crate::format::segment::MIN_BYTES)
-        .program("simulated")
-        .recovery_threads(0);
+        .program("simulated");
     options.drive = Drive::Caller;
     options.surroundings = Some(Surroundings {
         pid: 1,

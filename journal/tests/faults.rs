@@ -573,7 +573,8 @@ fn fault_a14_an_unreadable_identity_is_no_absence() {
     let identity = place.data().join("IDENTITY");
     std::fs::write(&identity, "{").unwrap();
     let error = place.options().open_or_create(place.data()).unwrap_err();
-    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+    assert!(matches!(error, OpenError::Damaged(_)), "{error}");
+    assert!(!error.to_string().contains("--data"), "{error}");
     std::fs::remove_file(&identity).unwrap();
     std::fs::create_dir(&identity).unwrap();
     let error = place.options().open_or_create(place.data()).unwrap_err();

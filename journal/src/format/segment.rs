@@ -33,6 +33,9 @@ pub const DEFAULT_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes that a segment's first frame takes up.
 pub const HEAD_BYTES: usize = frame::stored_bytes(32);
 
+/// Where the header names the journal.
+pub(crate) const JOURNAL_ID_OFFSET: u64 = 16;
+
 const MAGIC: [u8; 8] = *b"INTDSEG\0";
 
 /// What the header page says.

@@ -9,6 +9,7 @@
 //! - It is off the critical path: [`Projection::feed`] only puts entries into a queue. A projection
 //!   that fails (full disk, damage, a panic in redb) stops projecting, never recording; questions
 //!   then get [`ReadError::Projection`].
+//! - Opening one changes nothing until the journal is known to be in order ([`Look`]).
 //! - A question is answered after everything fed before it has been applied, so people read their
 //!   own writes.
 //! - redb checks nothing on ordinary reads, so every value carries its own checksum ([`mod@value`]). A
@@ -69,6 +70,19 @@ enum Hand {
     Caller(Mutex<Option<Worker>>),
 }
 
+/// A projection that was read, and not changed yet: what it remembers may show that the journal is
+/// damaged, and then no byte of it may be changed either.
+#[derive(Debug)]
+pub(crate) struct Look {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    store: Store,
+    backend: Backend,
+    /// As [`Opening::applied`].
+    pub(crate) applied: Sequence,
+    set_aside: Option<SetAside>,
+}
+
 /// A projection just opened.
 #[derive(Debug)]
 pub(crate) struct Opening {
@@ -91,17 +105,17 @@ pub(crate) struct SetAside {
 }
 
 impl Projection {
-    /// Opens the projection in the journal's folder. One that is missing is begun empty; one that
-    /// is damaged, of another journal or not to be opened is set aside first.
+    /// Looks at the projection in the journal's folder. One that is missing is begun empty; one that
+    /// is damaged, of another journal or not to be opened is set aside first: neither remembers
+    /// anything.
     ///
     /// # Errors
     /// [`OpenError::Io`] if the file cannot be reached or no new one can be made.
-    pub(crate) fn open(
+    pub(crate) fn look(
         disk: Arc<dyn Disk>,
         folder: &Path,
         journal: JournalId,
-        drive: Drive,
-    ) -> Result<Opening, OpenError> {
+    ) -> Result<Look, OpenError> {
         let path = folder.join(FILE_NAME);
         let mut set_aside = None;
         let opened = match open_store(&*disk, &path, journal) {
@@ -118,13 +132,52 @@ impl Projection {
             }
             opened => opened,
         };
-        let (store, applied) = opened.map_err(|error| {
+        let (store, backend, applied) = opened.map_err(|error| {
             let source = match error {
                 StoreError::Io(source) => source,
                 StoreError::Damaged(why) => io::Error::other(why),
             };
             io_error(&path, "opening the projection", source)
         })?;
+        Ok(Look {
+            disk,
+            path,
+            store,
+            backend,
+            applied,
+            set_aside,
+        })
+    }
+
+    /// [`Projection::look`] and [`Look::open`] in one.
+    #[cfg(test)]
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        folder: &Path,
+        journal: JournalId,
+        drive: Drive,
+    ) -> Result<Opening, OpenError> {
+        Self::look(disk, folder, journal)?.open(drive)
+    }
+}
+
+impl Look {
+    /// Opens it for good: what redb changed at the look is done to the file.
+    ///
+    /// # Errors
+    /// [`OpenError::Io`] if that fails.
+    pub(crate) fn open(self, drive: Drive) -> Result<Opening, OpenError> {
+        let Self {
+            disk,
+            path,
+            store,
+            backend,
+            applied,
+            set_aside,
+        } = self;
+        backend
+            .let_through()
+            .map_err(|source| io_error(&path, "opening the projection", source))?;
         let store = Arc::new(store);
         let queue = Arc::new(Queue::new(applied));
         let start = WorkerStart {
@@ -146,7 +199,7 @@ impl Projection {
             Drive::Caller => Hand::Caller(Mutex::new(Some(Worker::unpaced(start)))),
         };
         Ok(Opening {
-            projection: Self {
+            projection: Projection {
                 disk,
                 path,
                 queue,
@@ -157,7 +210,9 @@ impl Projection {
             set_aside,
         })
     }
+}
 
+impl Projection {
     /// Hands over durable entries in the order of the log, going on where the last call or the
     /// opening ended; those already applied are skipped. Never waits for the disk.
     pub(crate) fn feed(&self, entries: Vec<Recorded>) {
@@ -246,9 +301,7 @@ impl Drop for Projection {
                 *worker.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
             }
         }
-        let store = self.store.take();
-        // Closing a damaged file may panic too. What was applied is durable already.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
+        drop(self.store.take());
     }
 }
 
@@ -268,7 +321,7 @@ fn open_store(
     disk: &dyn Disk,
     path: &Path,
     journal: JournalId,
-) -> Result<(Store, Sequence), StoreError> {
+) -> Result<(Store, Backend, Sequence), StoreError> {
     // An error here is no damage: a file that cannot be reached may be a good one.
     let file = match disk.open(path, Access::ReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -277,7 +330,20 @@ fn open_store(
         opened => opened,
     }
     .map_err(StoreError::Io)?;
-    contained(|| Store::open(Backend::new(file), journal))
+    let backend = Backend::held_back(file).map_err(StoreError::Io)?;
+    let (store, applied) = contained(|| Store::open(backend.clone(), journal))?;
+    Ok((store, backend, applied))
+}
+
+/// The applied sequence of the projection in a journal's folder, asked by somebody who may change
+/// nothing; `None` if there is none of this journal that can be read as one. Its owner must not be at
+/// work: what is read then is a mixture.
+pub(crate) fn remembered(disk: &dyn Disk, folder: &Path, journal: JournalId) -> Option<Sequence> {
+    let file = disk.open(&folder.join(FILE_NAME), Access::Read).ok()?;
+    let backend = Backend::of_bystander(file).ok()?;
+    contained(|| Store::open(backend, journal))
+        .ok()
+        .map(|(_, applied)| applied)
 }
 
 /// Renames a projection that cannot be used; no byte of it is changed.

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use redb::{
     Builder, Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableError,
@@ -84,8 +85,18 @@ pub(super) enum Commit {
 /// The open tables.
 #[derive(Debug)]
 pub(super) struct Store {
-    database: Database,
+    /// Taken only when the store is dropped.
+    database: Option<Database>,
     journal: JournalId,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let database = self.database.take();
+        // Closing a damaged file may panic, as anything redb does with one. What was applied is
+        // durable already.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(database)));
+    }
 }
 
 impl Store {
@@ -98,7 +109,10 @@ impl Store {
             .set_cache_size(CACHE_BYTES)
             .create_with_backend(backend)
             .map_err(redb::Error::from)?;
-        let store = Self { database, journal };
+        let store = Self {
+            database: Some(database),
+            journal,
+        };
         let applied = match store.applied()? {
             Some(applied) => applied,
             None => {
@@ -109,9 +123,15 @@ impl Store {
         Ok((store, applied))
     }
 
+    fn database(&self) -> &Database {
+        self.database
+            .as_ref()
+            .expect("taken only when the store is dropped, after which nobody asks")
+    }
+
     /// The applied sequence; `None` if there are no tables yet.
     fn applied(&self) -> Result<Option<Sequence>, StoreError> {
-        let read = self.database.begin_read().map_err(redb::Error::from)?;
+        let read = self.database().begin_read().map_err(redb::Error::from)?;
         let meta = match read.open_table(META) {
             Ok(meta) => meta,
             Err(TableError::TableDoesNotExist(_)) => {
@@ -164,7 +184,7 @@ impl Store {
     }
 
     fn begin(&self, commit: Commit) -> Result<WriteTransaction, StoreError> {
-        let mut write = self.database.begin_write().map_err(redb::Error::from)?;
+        let mut write = self.database().begin_write().map_err(redb::Error::from)?;
         match commit {
             Commit::InMemory => write
                 .set_durability(Durability::None)
@@ -242,7 +262,7 @@ impl Store {
     /// The entries of a run, in order, checked against the number and the last one that its row
     /// names.
     pub(super) fn history(&self, run: &str) -> Result<Vec<Recorded>, StoreError> {
-        let read = self.database.begin_read().map_err(redb::Error::from)?;
+        let read = self.database().begin_read().map_err(redb::Error::from)?;
         let runs = read.open_table(RUNS).map_err(redb::Error::from)?;
         let row = runs
             .get(run)
@@ -276,7 +296,7 @@ impl Store {
 
     /// The rows that the filter lets through, oldest first.
     pub(super) fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {
-        let read = self.database.begin_read().map_err(redb::Error::from)?;
+        let read = self.database().begin_read().map_err(redb::Error::from)?;
         let runs = read.open_table(RUNS).map_err(redb::Error::from)?;
         let mut rows = Vec::new();
         for found in runs.iter().map_err(redb::Error::from)? {

@@ -2,12 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use super::testimony::testimony;
 use super::window::Window;
-use crate::disk::{Access, Disk, read_full_at};
+use crate::disk::{Access, Disk, parent_of, read_full_at};
 use crate::error::{Damage, OpenError};
 use crate::format::entry::JournalId;
-use crate::format::segment::{FORMAT_VERSION, NotAHeader, PAGE_BYTES, SegmentHeader};
+use crate::format::segment::{
+    FORMAT_VERSION, JOURNAL_ID_OFFSET, NotAHeader, PAGE_BYTES, SegmentHeader,
+};
+use crate::identity;
 use crate::segments::SegmentName;
+use crate::writer::{MARK, read_mark};
 
 /// Said with every damage of the log.
 pub(super) const REMEDY: &str =
@@ -87,12 +92,17 @@ pub(crate) fn read_layout(
             Some(SegmentName::Segment(number)) => numbers.push(number),
             Some(SegmentName::Unfinished(_)) => layout.unfinished.push(folder.join(name)),
             None => {
-                return Err(OpenError::Foreign {
+                return Err(Damage {
                     path: folder.join(name),
-                    what: "a file that no journal has in this place (a segment renamed?); move it \
-                           out of this folder or give it its name back"
+                    segment: None,
+                    offset: 0,
+                    what: "a file that no journal has in this place (a segment renamed?)".into(),
+                    lost: "nothing, unless it is a segment".into(),
+                    remedy: "Nothing was changed: move it out of this folder, or give it its name \
+                             back if it is a segment"
                         .into(),
-                });
+                }
+                .into());
             }
         }
     }
@@ -121,7 +131,7 @@ pub(crate) fn missing(folder: &Path, number: u64) -> Damage {
         segment: Some(number),
         offset: 0,
         what: "the segment is missing".into(),
-        lost: "all entries in it".into(),
+        lost: "all entries in it are lost with it".into(),
         remedy: REMEDY.into(),
     }
 }
@@ -163,13 +173,13 @@ fn read_header(
         Err(error) => return Err(found.damage(0, error.to_string(), unknown()).into()),
     };
     if header.journal != journal {
-        return Err(OpenError::Foreign {
-            path: found.path,
-            what: format!(
-                "a segment of journal {}, in the folder of journal {journal}",
-                header.journal
-            ),
-        });
+        return Err(of_another_journal(
+            disk,
+            folder,
+            journal,
+            &found,
+            header.journal,
+        ));
     }
     if header.number != number {
         let what = format!("it is segment {} under another name", header.number);
@@ -177,6 +187,35 @@ fn read_header(
     }
     found.bytes = header.bytes;
     Ok(found)
+}
+
+/// The damage of a segment whose header names another journal than `IDENTITY` does: it is the
+/// segment's, unless everything else in the folder says that it is `IDENTITY`'s.
+fn of_another_journal(
+    disk: &dyn Disk,
+    folder: &Path,
+    journal: JournalId,
+    found: &Found,
+    other: JournalId,
+) -> OpenError {
+    let beside = parent_of(folder);
+    let marked = |id| matches!(read_mark(disk, &beside.join(MARK), id), Ok(Some(_)));
+    match testimony(disk, folder) {
+        Some(all) if all.journal == other && !marked(journal) => {
+            let mark = if marked(other) {
+                ", as its mark does"
+            } else {
+                ""
+            };
+            let what = format!("it names journal {journal}, and {all}{mark}");
+            identity::damaged(beside, what, Some(all)).into()
+        }
+        _ => {
+            let what = format!("a segment of journal {other}, in the folder of journal {journal}");
+            let lost = format!("what segment {} of this journal held", found.number);
+            found.damage(JOURNAL_ID_OFFSET, what, lost).into()
+        }
+    }
 }
 
 fn is_used(disk: &dyn Disk, segment: &Found) -> Result<bool, OpenError> {

@@ -17,10 +17,12 @@ mod repair;
 mod scan;
 mod step;
 pub mod table;
+mod testimony;
 mod window;
 
 pub(crate) use ahead::Backlog;
-pub(crate) use layout::{Layout, io as io_error, missing, read_layout};
+pub(crate) use layout::{Found, Layout, io as io_error, missing, read_layout};
 pub(crate) use repair::{Repaired, discard_spares, repair};
 pub(crate) use scan::{Begin, Patience, Readers, Scan, ScanStart, Witness, scan, scan_gist};
 pub(crate) use step::Seen;
+pub(crate) use testimony::{Testimony, testimony};

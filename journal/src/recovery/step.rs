@@ -116,7 +116,11 @@ impl State {
         let header = window.at(at, room.min(frame::HEADER_BYTES))?;
         let wanted = room.min(frame::HEADER_BYTES);
         if header.len() < wanted {
-            return Ok(broken(Read::ShortFile, at, "the file ends here"));
+            return Ok(broken(
+                Read::ShortFile,
+                at.min(found.len),
+                "the file ends here",
+            ));
         }
         if header.iter().take(8).all(|byte| *byte == 0) {
             return self.zeros(window, found, at);

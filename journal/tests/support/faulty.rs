@@ -1,4 +1,5 @@
-//! A real disk that fails, shortens or holds back chosen operations.
+//! A disk over another one, the real one unless told otherwise, that fails, shortens or holds back
+//! chosen operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -34,12 +35,26 @@ struct State {
 }
 
 /// A disk with faults. Clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct FaultyDisk {
+    under: Arc<dyn Disk>,
     shared: Arc<(Mutex<State>, Condvar)>,
 }
 
+impl Default for FaultyDisk {
+    fn default() -> Self {
+        Self::over(Arc::new(RealDisk))
+    }
+}
+
 impl FaultyDisk {
+    pub fn over(under: Arc<dyn Disk>) -> Self {
+        Self {
+            under,
+            shared: Arc::default(),
+        }
+    }
+
     /// The next `times` operations at the site meet the fault.
     pub fn fail(&self, site: Site, fault: Fault, times: u32) {
         self.shared
@@ -134,12 +149,12 @@ impl FaultyDisk {
 
 impl Disk for FaultyDisk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.file(RealDisk.open(path, access)?))
+        Ok(self.file(self.under.open(path, access)?))
     }
 
     fn create(&self, path: &Path, site: Site) -> io::Result<Arc<dyn DiskFile>> {
         self.pass(site)?;
-        Ok(self.file(RealDisk.create(path, site)?))
+        Ok(self.file(self.under.create(path, site)?))
     }
 
     fn create_private(&self, path: &Path, site: Site) -> io::Result<Arc<dyn DiskFile>> {
@@ -149,34 +164,34 @@ impl Disk for FaultyDisk {
 
     fn rename(&self, from: &Path, to: &Path, site: Site) -> io::Result<()> {
         self.pass(site)?;
-        RealDisk.rename(from, to, site)
+        self.under.rename(from, to, site)
     }
 
     fn remove(&self, path: &Path, site: Site) -> io::Result<()> {
         self.pass(site)?;
-        RealDisk.remove(path, site)
+        self.under.remove(path, site)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
-        RealDisk.list(path)
+        self.under.list(path)
     }
 
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
-        RealDisk.kind(path)
+        self.under.kind(path)
     }
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
-        RealDisk.canonical(path)
+        self.under.canonical(path)
     }
 
     fn create_dir(&self, path: &Path, site: Site) -> io::Result<()> {
         self.pass(site)?;
-        RealDisk.create_dir(path, site)
+        self.under.create_dir(path, site)
     }
 
     fn sync_dir(&self, path: &Path, site: Site) -> io::Result<()> {
         self.pass(site)?;
-        RealDisk.sync_dir(path, site)
+        self.under.sync_dir(path, site)
     }
 }
 
