@@ -18,7 +18,7 @@ use intendant_journal::checkpoints::audit::{Conclusion, Evidence, audit};
 use intendant_journal::checkpoints::key_file;
 use intendant_journal::disk::{self, RealDisk};
 use intendant_journal::face::IntentLog;
-use intendant_journal::{Options, scan};
+use intendant_journal::Options;
 use support::*;
 
 const FOLDER: &str = "INTENDANT_TEST_FAIL_FOLDER";
