@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod fail_point;
-#[cfg(any(test, feature = "simulated"))]
-mod memory;
 mod real;
 #[cfg(any(test, feature = "simulated"))]
 pub mod simulated;
@@ -24,8 +22,6 @@ pub(crate) mod watched;
 
 #[cfg(feature = "failpoints")]
 pub use fail_point::{arm_from_environment, reached};
-#[cfg(any(test, feature = "simulated"))]
-pub use memory::{Files, MemoryDisk};
 pub use real::RealDisk;
 pub use site::Site;
 
