@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::checkpoints::Signer;
 use crate::disk::simulated::SimulatedDisk;
 use crate::drive::Drive;
 use crate::format::entry::{Entry, JournalId, Moment};
@@ -43,6 +44,12 @@ pub fn options(disk: &SimulatedDisk, number: u64) -> Options {
         new_id: JournalId(u128::from(number).to_be_bytes()),
     });
     options
+}
+
+/// A key for signing checkpoints, always the same, and so no secret.
+#[must_use]
+pub fn signer() -> Signer {
+    Signer::of_seed("simulated", [7; 32])
 }
 
 /// The entry by which an opening with these options records itself, if they are such as

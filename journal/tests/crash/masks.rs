@@ -29,7 +29,7 @@ pub(crate) fn chance(random: &mut TestRng, below: usize) -> usize {
 }
 
 /// The crashes at a point with these unsynced changes: exhaustive for few changes, else the extremes,
-/// each change alone lost and alone kept, and `more` combinations by chance.
+/// each change alone lost, kept and torn, and `more` combinations by chance.
 pub(crate) fn crashes(unsynced: &[Unsynced], more: usize, random: &mut TestRng) -> Vec<Crash> {
     let mut all = vec![Crash::Kill];
     if unsynced.len() <= ALL_UP_TO {
@@ -53,6 +53,13 @@ pub(crate) fn crashes(unsynced: &[Unsynced], more: usize, random: &mut TestRng) 
             row[at] = this;
             all.push(Crash::Cut(row));
         }
+        for torn in fates(&unsynced[at], random).into_iter().skip(2) {
+            for others in [Fate::Lost, Fate::Whole] {
+                let mut row = same(others);
+                row[at] = torn;
+                all.push(Crash::Cut(row));
+            }
+        }
     }
     for _ in 0..more {
         let row = unsynced.iter().map(|change| {
@@ -64,7 +71,7 @@ pub(crate) fn crashes(unsynced: &[Unsynced], more: usize, random: &mut TestRng) 
     all
 }
 
-/// Different fates of one change.
+/// Different fates of one change: lost, whole, and for a write some that tear it.
 fn fates(change: &Unsynced, random: &mut TestRng) -> Vec<Fate> {
     let mut fates = vec![Fate::Lost, Fate::Whole];
     if change.bytes > 0 {
