@@ -33,6 +33,10 @@ pub(crate) enum Exit {
     Diverged = 7,
     /// `verify`: the record was altered.
     Altered = 10,
+    /// `verify`: the record ends before what is known to have been in it.
+    Truncated = 11,
+    /// `verify` and `checkpoint`: nothing signed vouches for the record.
+    Unsigned = 12,
     /// Stopped by SIGINT with work left.
     Interrupted = 130,
     /// Stopped by SIGTERM with work left.
@@ -65,6 +69,7 @@ struct Place {
     path: PathBuf,
     segment: Option<u64>,
     offset: Option<u64>,
+    sequence: Option<u64>,
 }
 
 impl Failure {
@@ -125,6 +130,23 @@ impl Failure {
         self
     }
 
+    /// In the log, from this entry on.
+    pub(crate) fn in_log(
+        mut self,
+        place: Option<&intendant_journal::scan::Place>,
+        sequence: u64,
+    ) -> Self {
+        let mut told = self.place.take().unwrap_or_default();
+        if let Some(place) = place {
+            told.path.clone_from(&place.path);
+            told.segment = Some(place.segment);
+            told.offset = Some(place.offset);
+        }
+        told.sequence = Some(sequence);
+        self.place = Some(told);
+        self
+    }
+
     /// For commands with codes of their own.
     pub(crate) fn with_exit(self, exit: Exit) -> Self {
         Self { exit, ..self }
@@ -154,6 +176,9 @@ impl Failure {
             "offset": place.and_then(|place| place.offset),
             "remedy": self.remedy,
         });
+        if let Some(sequence) = place.and_then(|place| place.sequence) {
+            error["sequence"] = sequence.into();
+        }
         if !self.problems.is_empty() {
             error["problems"] = serde_json::json!(self.problems);
         }
@@ -202,6 +227,7 @@ impl From<Damage> for Failure {
                 path: damage.path,
                 segment: damage.segment,
                 offset: Some(damage.offset),
+                sequence: None,
             })),
             ..Self::new(Exit::JournalRefused, "damaged", message, damage.remedy)
         }
@@ -225,14 +251,31 @@ impl From<OpenError> for Failure {
                 ref path,
                 segment,
                 offset,
+                end,
                 ..
             } => Self {
                 place: Some(Box::new(Place {
                     path: path.clone(),
                     segment,
                     offset: segment.map(|_| offset),
+                    sequence: Some(end.0 + 1),
                 })),
                 ..told(Exit::JournalRefused, "shortened", &error)
+            },
+            OpenError::Contradicted {
+                ref path,
+                segment,
+                offset,
+                sequence,
+                ..
+            } => Self {
+                place: Some(Box::new(Place {
+                    path: path.clone(),
+                    segment: Some(segment),
+                    offset: Some(offset),
+                    sequence: Some(sequence.0),
+                })),
+                ..told(Exit::JournalRefused, "contradicted", &error)
             },
             OpenError::Owned { ref path, pid, .. } => {
                 let owner = match pid {
@@ -344,7 +387,8 @@ impl From<StartError> for Failure {
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         let exit = match refusal.code.as_str() {
-            "storage" => Exit::Storage,
+            "storage" | "checkpoint" | "disabled" => Exit::Storage,
+            "unsigned" => Exit::Unsigned,
             "unreadable" => Exit::JournalRefused,
             _ => Exit::Usage,
         };

@@ -8,14 +8,17 @@
 //! | `reach` | live engine or stopped journal: the commands need not know |
 //! | `still` | a journal read without lock, projection or writes |
 //! | `open` | opening a journal |
+//! | `keys`, `checkpoint` | the signing key and the keys that are believed; checkpoints on demand |
 //! | `bench/` | measuring against the raw limit of the same disk |
 //! | `exit` | exit codes and errors as people and programs get them |
 #![deny(missing_docs)]
 
 pub mod bench;
+mod checkpoint;
 mod commands;
 mod exit;
 pub mod job;
+mod keys;
 mod open;
 mod print;
 mod reach;

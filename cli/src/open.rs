@@ -6,15 +6,17 @@
 
 use std::path::{Path, PathBuf};
 
+use intendant_journal::checkpoints::audit::{self, AuditReport, Evidence};
 use intendant_journal::disk::RealDisk;
 use intendant_journal::lock::{self, Owner};
-use intendant_journal::scan::{ScanReport, VerifyReport, Whereabouts};
+use intendant_journal::scan::{ScanReport, Whereabouts};
 use intendant_journal::{Journal, Options};
 
 use intendant_journal::error::OpenError;
 use intendant_journal::format::entry::Recorded;
 
 use crate::exit::{Exit, Failure};
+use crate::keys;
 
 /// Name and version of this program, recorded with every opening.
 const PROGRAM: &str = concat!("intendant ", env!("CARGO_PKG_VERSION"));
@@ -32,16 +34,22 @@ pub(crate) struct Creation {
     pub(crate) new_journal: bool,
 }
 
+fn options() -> Options {
+    let options = Options::new().program(PROGRAM);
+    match keys::signer() {
+        Some(signer) => options.signer(signer),
+        None => options,
+    }
+}
+
 /// Opens a journal that exists.
 pub(crate) fn existing(data: &Path) -> Result<Journal, OpenError> {
-    Options::new().program(PROGRAM).open(data)
+    options().open(data)
 }
 
 /// Opens a journal, or creates one where none was.
 pub(crate) fn or_create(data: &Path, creation: Creation) -> Result<Journal, OpenError> {
-    let mut options = Options::new()
-        .program(PROGRAM)
-        .new_journal(creation.new_journal);
+    let mut options = options().new_journal(creation.new_journal);
     if let Some(bytes) = creation.segment_bytes {
         options = options.segment_bytes(bytes);
     }
@@ -56,12 +64,13 @@ pub(crate) fn owner(data: &Path) -> Result<Option<Owner>, Failure> {
 
 /// Reads all entries without lock, projection or writes.
 pub(crate) fn scan(data: &Path, visit: impl FnMut(Recorded)) -> Result<ScanReport, OpenError> {
-    intendant_journal::scan::scan(data, visit).map_err(|error| or_gone(data, error))
+    intendant_journal::scan::scan_knowing(data, &keys::known(), visit)
+        .map_err(|error| or_gone(data, error))
 }
 
 /// Checks everything that can be checked from outside.
-pub(crate) fn verify(data: &Path) -> Result<VerifyReport, OpenError> {
-    intendant_journal::scan::verify(data).map_err(|error| or_gone(data, error))
+pub(crate) fn audit(data: &Path, evidence: &Evidence) -> Result<AuditReport, OpenError> {
+    audit::audit(data, evidence).map_err(|error| or_gone(data, error))
 }
 
 /// Which journal the folder holds, and which one is recorded for it.

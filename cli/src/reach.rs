@@ -18,6 +18,7 @@ use intendant_journal::format::entry::{BlobRef, Digest};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
+use crate::checkpoint::{self, Given};
 use crate::exit::{Exit, Failure};
 use crate::job::recorded::inputs_of;
 use crate::job::tools::Toolbox;
@@ -222,6 +223,11 @@ impl Reach {
                 asked
             })
         })
+    }
+
+    /// A signed checkpoint of what is durable now.
+    pub(crate) fn checkpoint(&self) -> Result<Given, Failure> {
+        self.act(&Ask::Checkpoint, |journal| checkpoint::make(&journal))
     }
 
     fn act<T: DeserializeOwned>(

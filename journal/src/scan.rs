@@ -32,9 +32,22 @@ pub struct ScanReport {
     pub segments: u64,
     /// Hash chain value after the last entry.
     pub chain: Digest,
+    /// Behind the last entry; `None` if there is none.
+    pub ended_at: Option<Place>,
     /// Where bytes were found behind the last entry: a group that is just being written, or a torn
     /// end that the next opening cuts.
     pub unfinished: Option<Unfinished>,
+}
+
+/// A place in the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Number of the segment.
+    pub segment: u64,
+    /// Its file.
+    pub path: PathBuf,
+    /// Byte offset in it.
+    pub offset: u64,
 }
 
 /// Bytes behind the last entry.
@@ -145,6 +158,11 @@ fn read_log(
         end: found.end,
         segments: layout.segments.len() as u64,
         chain: found.chain,
+        ended_at: found.tail.map(|tail| Place {
+            segment: layout.segments[tail.index].number,
+            path: layout.segments[tail.index].path.clone(),
+            offset: tail.end,
+        }),
         unfinished: found.torn().map(|damage| Unfinished {
             path: damage.path.clone(),
             offset: damage.offset,

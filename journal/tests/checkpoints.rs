@@ -199,11 +199,23 @@ fn every_cut_of_the_tail_is_found_by_a_checkpoint_in_the_folder_and_stops_the_op
             by,
             end: at,
             durable,
+            place,
         } = report.conclusion()
         else {
             panic!("{kept}: {report:?}")
         };
         assert_eq!((at.0, durable.0), (u64::from(kept) + 1, end));
+        let place = place.unwrap();
+        assert_eq!((place.segment, &place.path), (1, &cut.place.segment(1)));
+        let whole = find(
+            &signed.place.segment(1),
+            format!("note {kept:04}").as_bytes(),
+        );
+        let page = (whole / PAGE * PAGE) as u64;
+        assert!(
+            place.offset <= page && place.offset > page - PAGE as u64,
+            "{place:?}"
+        );
         assert_eq!(by.path, cut.newest());
 
         let before = without_lock(&cut.place);
@@ -260,7 +272,10 @@ fn yesterdays_copy_is_found_by_a_newer_checkpoint_kept_elsewhere() {
     assert_valid(&signed.audit_with(&kept), signed.end());
     assert_valid(&yesterday.audit(), then);
     let report = yesterday.audit_with(&kept);
-    let Conclusion::Truncated { by, end, durable } = report.conclusion() else {
+    let Conclusion::Truncated {
+        by, end, durable, ..
+    } = report.conclusion()
+    else {
         panic!("{report:?}")
     };
     assert_eq!((end.0, durable.0), (then, signed.end()));
@@ -315,9 +330,9 @@ fn a_log_written_anew_passes_only_with_the_stolen_key_and_never_against_a_checkp
         };
         assert_eq!((&by.path, &by.finding), (&kept[0].0, &Finding::Differs));
         assert!(first.0 >= 1 && first.0 <= sequence(&by.path));
-        let (segment, path, offset) = place.unwrap();
-        assert_eq!((segment, path), (1, anew.place.segment(1)));
-        assert!(offset >= PAGE as u64);
+        let place = place.unwrap();
+        assert_eq!((place.segment, place.path), (1, anew.place.segment(1)));
+        assert!(place.offset >= PAGE as u64);
     }
 }
 

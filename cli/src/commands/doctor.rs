@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::Common;
 use crate::exit::{Exit, Failure};
+use crate::keys;
 use crate::open;
 use crate::print;
 use crate::socket::{Ask, Client};
@@ -86,6 +87,7 @@ pub(super) fn run(common: &Common, _: &DoctorArgs) -> Result<Exit, Failure> {
         findings.push(space(data));
         findings.push(sync(data));
     }
+    findings.push(key());
     findings.push(guard());
     if let Ok(why) = std::fs::read_to_string(open::last_failure(data)) {
         findings.push(Finding::warning(
@@ -207,6 +209,12 @@ fn owner(data: &Path) -> Finding {
                 .map_err(|lost| lost.to_string())
         });
     match health {
+        Ok(Ok(health))
+            if health["disabled"].is_null() && health["checkpoint_trouble"].is_string() =>
+        {
+            let trouble = health["checkpoint_trouble"].as_str().unwrap_or_default();
+            Finding::warning("owner", trouble, "look at the disk; recording goes on")
+        }
         Ok(Ok(health)) if health["disabled"].is_null() => Finding::ok(
             "owner",
             format!("process {} answers on {}", owner.pid, socket.display()),
@@ -229,6 +237,19 @@ fn owner(data: &Path) -> Finding {
                 socket.display()
             ),
             "it may just be ending; ask again",
+        ),
+    }
+}
+
+/// The key that signs checkpoints.
+fn key() -> Finding {
+    match keys::own() {
+        Ok(Some(key)) => Finding::ok("signing key", key.name()),
+        Ok(None) => Finding::ok("signing key", "made when a journal is next opened"),
+        Err(error) => Finding::warning(
+            "signing key",
+            error.to_string(),
+            "until then checkpoints are not signed",
         ),
     }
 }

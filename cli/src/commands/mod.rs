@@ -6,6 +6,7 @@ mod bench;
 mod cancel;
 mod change;
 mod check;
+mod checkpoint;
 mod deny;
 mod doctor;
 mod explain;
@@ -82,6 +83,7 @@ enum Command {
     Retry(retry::RetryArgs),
     Acknowledge(acknowledge::AcknowledgeArgs),
     Tail(tail::TailArgs),
+    Checkpoint(checkpoint::CheckpointArgs),
     Verify(verify::VerifyArgs),
     Doctor(doctor::DoctorArgs),
     Bench(bench::BenchArgs),
@@ -149,6 +151,7 @@ impl CommandLine {
             Command::Retry(args) => retry::run(&common, args),
             Command::Acknowledge(args) => acknowledge::run(&common, args),
             Command::Tail(args) => tail::run(&common, &args),
+            Command::Checkpoint(args) => checkpoint::run(&common, &args),
             Command::Verify(args) => verify::run(&common, &args),
             Command::Doctor(args) => doctor::run(&common, &args),
             Command::Bench(args) => bench::run(&common, &args),

@@ -36,6 +36,8 @@ pub(crate) enum Ask {
         /// The attempt.
         intent: String,
     },
+    /// A checkpoint of what is durable now.
+    Checkpoint,
     /// Lines of the log behind a sequence.
     Tail {
         /// Of this run alone.

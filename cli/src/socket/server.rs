@@ -21,12 +21,20 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::path::{runtime_folder, socket_path};
 use super::protocol::{Answer, Ask, LINE_BYTES_MAX};
+use crate::checkpoint;
 use crate::who;
 
 /// How long an answer that is being made may still take when the engine ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// How long `reconcile` waits for the answer to come in.
 const ANSWER_MAX: Duration = Duration::from_secs(120);
+
+/// Who is asked.
+#[derive(Clone)]
+struct Asked {
+    engine: Engine,
+    journal: Arc<Journal>,
+}
 
 /// The socket of a live engine. Only the holder of the journal's lock makes one.
 pub(crate) struct Server {
@@ -52,7 +60,11 @@ impl Server {
             .set_socket(Some(&path))
             .map_err(|error| error.to_string())?;
         let busy = Arc::new(watch::Sender::new(0));
-        let accepting = tokio::spawn(accept(listener, engine, busy.clone()));
+        let asked = Asked {
+            engine,
+            journal: journal.clone(),
+        };
+        let accepting = tokio::spawn(accept(listener, asked, busy.clone()));
         Ok(Self {
             path,
             accepting,
@@ -87,12 +99,12 @@ fn listen(path: &Path) -> std::io::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn accept(listener: UnixListener, engine: Engine, busy: Arc<watch::Sender<usize>>) {
+async fn accept(listener: UnixListener, asked: Asked, busy: Arc<watch::Sender<usize>>) {
     let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                connections.spawn(serve(stream, engine.clone(), busy.clone()));
+                connections.spawn(serve(stream, asked.clone(), busy.clone()));
             }
             // Out of descriptors, or the peer has gone: neither is a reason to stop listening.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -101,7 +113,7 @@ async fn accept(listener: UnixListener, engine: Engine, busy: Arc<watch::Sender<
     }
 }
 
-async fn serve(stream: UnixStream, engine: Engine, busy: Arc<watch::Sender<usize>>) {
+async fn serve(stream: UnixStream, asked: Asked, busy: Arc<watch::Sender<usize>>) {
     let Ok(peer) = stream.peer_cred() else {
         return;
     };
@@ -122,7 +134,7 @@ async fn serve(stream: UnixStream, engine: Engine, busy: Arc<watch::Sender<usize
         busy.send_modify(|busy| *busy += 1);
         let _done = Busy(&busy);
         let answer = match serde_json::from_slice(&line) {
-            Ok(ask) => answer(&engine, ask, peer.uid()).await,
+            Ok(ask) => answer(&asked, ask, peer.uid()).await,
             Err(error) => Err(refusal(
                 "bad_request",
                 error.to_string(),
@@ -150,7 +162,8 @@ impl Drop for Busy<'_> {
     }
 }
 
-async fn answer(engine: &Engine, ask: Ask, uid: u32) -> Result<Value, Refusal> {
+async fn answer(asked: &Asked, ask: Ask, uid: u32) -> Result<Value, Refusal> {
+    let engine = &asked.engine;
     match ask {
         Ask::Health => value(&json!({
             "pid": std::process::id(),
@@ -159,6 +172,7 @@ async fn answer(engine: &Engine, ask: Ask, uid: u32) -> Result<Value, Refusal> {
             "durable": engine.log().durable(),
             "disabled": engine.log().disabled(),
             "driving": engine.driving(),
+            "checkpoint_trouble": asked.journal.checkpoint_trouble(),
         })),
         Ask::Pending => {
             let mut pending = engine.pending().await.map_err(unreadable)?;
@@ -181,6 +195,16 @@ async fn answer(engine: &Engine, ask: Ask, uid: u32) -> Result<Value, Refusal> {
             value(&engine.change(request).await?)
         }
         Ask::Reconcile { intent } => value(&reconcile(engine, &intent).await?),
+        Ask::Checkpoint => {
+            let journal = asked.journal.clone();
+            let made = tokio::task::spawn_blocking(move || checkpoint::make(&journal)).await;
+            let made = made.map_err(|error| refusal("checkpoint", error.to_string(), ""))?;
+            value(&made.map_err(|failure| Refusal {
+                code: failure.code,
+                message: failure.message,
+                remedy: failure.remedy,
+            })?)
+        }
         Ask::Tail { run, after } => tail(engine, run.as_deref(), after),
     }
 }

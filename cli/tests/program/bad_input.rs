@@ -230,7 +230,7 @@ fn a_log_that_ends_too_early_names_segment_and_offset() {
     for (args, code) in [
         (&["run", "job.toml"][..], 4),
         (&["pending"], 4),
-        (&["verify"], 10),
+        (&["verify"], 11),
     ] {
         let error = &world.json(args).ends(code).json()["error"];
         assert_eq!(error["code"], "shortened", "{args:?}: {error}");

@@ -6,6 +6,7 @@
 mod approvals;
 mod bad_input;
 mod bench;
+mod checkpoints;
 mod doubt;
 mod going_on;
 mod live;

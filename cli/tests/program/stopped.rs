@@ -148,7 +148,14 @@ fn reading_commands_on_a_stopped_journal_change_nothing() {
     assert_eq!(
         looked,
         [
-            "journal", "clock", "record", "owner", "space", "sync", "guard"
+            "journal",
+            "clock",
+            "record",
+            "owner",
+            "space",
+            "sync",
+            "signing key",
+            "guard"
         ]
     );
     assert_eq!(

@@ -141,6 +141,7 @@ impl World {
             .current_dir(self.folder.path())
             .env("INTENDANT_DATA", self.data())
             .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_CONFIG_HOME", self.path("config"))
             .env("XDG_RUNTIME_DIR", self.path("runtime"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -271,7 +272,7 @@ impl Drop for Running {
     }
 }
 
-fn ran(output: Output) -> Ran {
+pub(crate) fn ran(output: Output) -> Ran {
     Ran {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8(output.stdout).unwrap(),

@@ -13,7 +13,7 @@ use crate::disk::{Disk, RealDisk, read_small};
 use crate::error::OpenError;
 use crate::format::entry::Sequence;
 use crate::recovery::{Seen, io_error};
-use crate::scan::{VerifyReport, verify_watching};
+use crate::scan::{Place, VerifyReport, verify_watching};
 
 /// What a journal is checked against.
 #[derive(Clone, Debug, Default)]
@@ -77,8 +77,8 @@ pub enum Conclusion<'a> {
         /// The first entry that may be another than was signed: behind the last checkpoint before
         /// that fits.
         first: Sequence,
-        /// Segment, file and offset of the batch that ends with the checkpoint's entry.
-        place: Option<(u64, PathBuf, u64)>,
+        /// The batch with the checkpoint's entry, if the log has it.
+        place: Option<Place>,
     },
     /// The log ends before a checkpoint's sequence.
     Truncated {
@@ -88,6 +88,8 @@ pub enum Conclusion<'a> {
         end: Sequence,
         /// The last entry that is known to have been there.
         durable: Sequence,
+        /// Behind the log's last entry, if it has one.
+        place: Option<&'a Place>,
     },
     /// The chain is whole in itself, and nothing signed by a known key vouches for it.
     Unsigned {
@@ -121,7 +123,11 @@ impl AuditReport {
             return Conclusion::Altered {
                 by,
                 first: Sequence(before.unwrap_or_default().0 + 1),
-                place: place.map(|seen| (seen.segment, seen.path.clone(), seen.offset)),
+                place: place.map(|seen| Place {
+                    segment: seen.segment,
+                    path: seen.path.clone(),
+                    offset: seen.offset,
+                }),
             };
         }
         let beyond = self
@@ -134,6 +140,7 @@ impl AuditReport {
                 by,
                 end: self.verified.log.end,
                 durable: sequence(by),
+                place: self.verified.log.ended_at.as_ref(),
             };
         }
         let head = self

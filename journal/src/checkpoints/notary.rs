@@ -77,6 +77,8 @@ pub(crate) struct Notary {
 
 #[derive(Debug, Default)]
 struct State {
+    /// The folder is there, durably.
+    placed: bool,
     /// The newest one.
     last: Option<Written>,
     /// Why the last one could not be written, until one can.
@@ -135,13 +137,9 @@ impl Notary {
         let note = Note::sign(checkpoint.to_string(), signer).to_string();
         let path = path_of(&self.folder, head.sequence);
         let temporary = self.folder.join(UNFINISHED);
-        let done = create_dirs(
-            &*self.disk,
-            &self.folder,
-            Site::CheckpointsDirCreate,
-            Site::CheckpointsDirSync,
-        )
-        .and_then(|()| publish(&*self.disk, &path, &temporary, note.as_bytes(), SITES));
+        let done = self
+            .place(&mut state.placed)
+            .and_then(|()| publish(&*self.disk, &path, &temporary, note.as_bytes(), SITES));
         if let Err(error) = done {
             let error = CheckpointError::Io {
                 path,
@@ -168,6 +166,20 @@ impl Notary {
             state.last = Some(written.clone());
         }
         Ok(written)
+    }
+
+    /// Makes the folder, unless that was done.
+    fn place(&self, placed: &mut bool) -> std::io::Result<()> {
+        if !*placed {
+            create_dirs(
+                &*self.disk,
+                &self.folder,
+                Site::CheckpointsDirCreate,
+                Site::CheckpointsDirSync,
+            )?;
+            *placed = true;
+        }
+        Ok(())
     }
 
     /// As [`Notary::write`], for those who have nobody to tell: trouble is warned of and kept.

@@ -166,6 +166,7 @@ fn trial_b07_a_last_record_cut_through_without_any_witness_is_a_torn_end() {
     set_len(&file, last_byte(&file) - 3);
     fs::remove_file(scene.path("data/mark")).unwrap();
     fs::remove_file(scene.path("data/projection.redb")).unwrap();
+    fs::remove_dir_all(scene.path("data/checkpoints")).unwrap();
     let again = run(&scene, &payouts).expect(0);
     assert_eq!(again.json()["actions"]["done"], 30);
     assert!(

@@ -154,6 +154,9 @@ async fn session(
         idle: driven.idle,
         signal: driven.signal,
     });
+    if let Some(trouble) = journal.checkpoint_trouble() {
+        print::note(format!("warning: {trouble}"));
+    }
     match Arc::try_unwrap(journal) {
         Ok(journal) => journal.close(),
         Err(shared) => drop(shared),
