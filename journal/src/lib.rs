@@ -62,6 +62,10 @@ mod journal;
 pub mod lock;
 #[cfg(feature = "conformance")]
 pub mod memory;
+#[cfg(feature = "mutants")]
+pub mod mutants;
+#[cfg(not(feature = "mutants"))]
+mod mutants;
 mod opening;
 mod projection;
 pub mod recovery;

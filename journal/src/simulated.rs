@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::checkpoints::Signer;
 use crate::disk::simulated::SimulatedDisk;
 use crate::drive::Drive;
 use crate::format::entry::{Entry, JournalId, Moment};
@@ -45,6 +46,12 @@ pub fn options(disk: &SimulatedDisk, number: u64) -> Options {
     options
 }
 
+/// A key for signing checkpoints, always the same, and so no secret.
+#[must_use]
+pub fn signer() -> Signer {
+    Signer::of_seed("simulated", [7; 32])
+}
+
 /// The entry by which an opening with these options records itself, if they are such as
 /// [`options`] makes.
 ///
@@ -64,11 +71,6 @@ pub fn opened_entry(options: &Options) -> Entry {
 pub fn run_background(journal: &Journal) {
     journal.writer.turn_now();
     journal.projection.turn_now();
-}
-
-/// Writes what was handed over and nothing else.
-pub fn write(journal: &Journal) {
-    journal.writer.write_now();
 }
 
 /// Makes the projection durable as far as it was fed.

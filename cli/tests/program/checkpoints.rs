@@ -238,6 +238,16 @@ fn p10_nothing_unsigned_passes_for_signed() {
     world.json(&["verify"]).ends(0);
     let other = as_another(&world, "other", &["verify", "--json"]).ends(12);
     assert_eq!(other.json()["signed"], false);
+    let key = world.path("config/intendant/signing-key.pub");
+    let given = ["verify", "--json", "--key", key.to_str().unwrap()];
+    as_another(&world, "other", &given).ends(0);
+    // The keys that are named are those that are believed, and no others.
+    as_another(&world, "other", &["checkpoint", "--json"]).ends(0);
+    let key = world.path("other/intendant/signing-key.pub");
+    std::fs::remove_file(newest_note(&world.data())).unwrap();
+    world.json(&["verify"]).ends(0);
+    let given = ["verify", "--key", key.to_str().unwrap()];
+    world.json(&given).ends(12);
     // And a head that was taken away is missed.
     std::fs::remove_dir_all(world.data().join("checkpoints")).unwrap();
     let report = world.json(&["verify"]).ends(12).json();

@@ -177,7 +177,6 @@ impl Blobs {
                 continue;
             }
             create_dirs(&*self.disk, folder, Site::BlobDirCreate, Site::BlobDirSync)?;
-            self.disk.sync_dir(parent_of(folder), Site::BlobDirSync)?;
             self.state().folders.insert(folder.to_owned());
         }
         Ok(())

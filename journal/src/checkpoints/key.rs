@@ -152,6 +152,12 @@ impl Signer {
         Ok(Self::new(name, key))
     }
 
+    /// A key that everybody knows.
+    #[cfg(any(test, feature = "simulated"))]
+    pub(crate) fn of_seed(name: &str, seed: [u8; 32]) -> Self {
+        Self::new(name.to_owned(), SigningKey::from_bytes(&seed))
+    }
+
     fn new(name: String, key: SigningKey) -> Self {
         let verifier = Verifier::new(name, key.verifying_key());
         Self { key, verifier }

@@ -12,9 +12,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::mutants::{self, Mutant};
+
 mod fail_point;
-#[cfg(any(test, feature = "simulated"))]
-mod memory;
 mod real;
 #[cfg(any(test, feature = "simulated"))]
 pub mod simulated;
@@ -24,8 +24,6 @@ pub(crate) mod watched;
 
 #[cfg(feature = "failpoints")]
 pub use fail_point::{arm_from_environment, reached};
-#[cfg(any(test, feature = "simulated"))]
-pub use memory::{Files, MemoryDisk};
 pub use real::RealDisk;
 pub use site::Site;
 
@@ -195,6 +193,7 @@ pub fn write_all_at(
                     "the disk took no bytes",
                 ));
             }
+            Ok(_) if mutants::is(Mutant::ShortWriteIgnored) => return Ok(()),
             Ok(written) => {
                 bytes = &bytes[written..];
                 offset += written as u64;
@@ -257,6 +256,9 @@ pub fn create_dirs(disk: &dyn Disk, path: &Path, create: Site, sync: Site) -> io
         return Ok(());
     }
     if disk.kind(path)?.is_some() {
+        if mutants::is(Mutant::NameMadeBeforeNotSynced) {
+            return Ok(());
+        }
         return match disk.sync_dir(parent_of(path), sync) {
             // Not a folder that we could have made it in.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
@@ -340,7 +342,14 @@ fn fill_and_place(
     sites: Publish,
 ) -> io::Result<()> {
     write_all_at(file, content, 0, sites.write)?;
-    file.sync_all(sites.sync)?;
+    let mutated = match sites.sync {
+        Site::IdentitySync => mutants::is(Mutant::IdentityNotSynced),
+        Site::BlobSync => mutants::is(Mutant::BlobNotSynced),
+        _ => false,
+    };
+    if !mutated {
+        file.sync_all(sites.sync)?;
+    }
     disk.rename(temporary, path, sites.rename)?;
     disk.sync_dir(parent_of(path), sites.dir_sync)
 }

@@ -22,6 +22,7 @@
 use crc32fast::Hasher;
 
 use super::entry::{Epoch, JournalId, Sequence};
+use crate::mutants::{self, Mutant};
 
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 24;
@@ -61,11 +62,18 @@ impl Home {
     pub fn new(journal: JournalId, segment: u64) -> Self {
         let mut hasher = Hasher::new();
         hasher.update(&journal.0);
-        hasher.update(&segment.to_le_bytes());
+        if !mutants::is(Mutant::StaleRecycledAccepted) {
+            hasher.update(&segment.to_le_bytes());
+        }
         Self(hasher)
     }
 
     fn crc(&self, frame: &[u8]) -> u32 {
+        if mutants::is(Mutant::CrcOfPayloadAlone) {
+            let mut hasher = Hasher::new();
+            hasher.update(&frame[HEADER_BYTES..]);
+            return hasher.finalize();
+        }
         let mut hasher = self.0.clone();
         hasher.update(&frame[..4]);
         hasher.update(&frame[8..]);

@@ -9,6 +9,7 @@ use super::scan::Tail;
 use crate::disk::{Access, Disk, DiskFile, Site, read_full_at, remove_if_there, write_all_at};
 use crate::error::OpenError;
 use crate::format::segment::PAGE_BYTES;
+use crate::mutants::{self, Mutant};
 
 const PIECE_BYTES: usize = 1024 * 1024;
 
@@ -69,6 +70,9 @@ pub(crate) fn discard_spares(
     for found in spares[first..].iter().rev() {
         disk.remove(&found.path, Site::SegmentRemove)
             .map_err(found.io("removing a spare of another size"))?;
+        if mutants::is(Mutant::SparesDiscardedUnderOneSync) {
+            continue;
+        }
         // Each is gone for good before the next goes: of two removals under one sync, a power cut
         // may undo the first alone.
         disk.sync_dir(folder, Site::RecoveryDirSync)
@@ -93,23 +97,11 @@ fn segment(
     let (first, behind) =
         nonzero_span(&*file, end, found.len.min(found.bytes)).map_err(found.io("reading it"))?;
     if first < behind {
-        let zeros = vec![
-            0;
-            usize::try_from(behind - first)
-                .unwrap_or(0)
-                .min(PIECE_BYTES)
-        ];
-        let mut at = first;
-        while at < behind {
-            let piece = usize::try_from(behind - at)
-                .unwrap_or(PIECE_BYTES)
-                .min(zeros.len());
-            write_all_at(&*file, &zeros[..piece], at, Site::RecoveryZero)
-                .map_err(found.io("cutting its torn end"))?;
-            at += piece as u64;
+        if !mutants::is(Mutant::TruncationNotSynced) {
+            wipe(&*file, first, behind).map_err(found.io("cutting its torn end"))?;
+            changed = true;
         }
         done.cut(&found.path, first, behind - first);
-        changed = true;
     }
     if found.len > found.bytes {
         file.set_len(found.bytes, Site::RecoveryCut)
@@ -122,13 +114,33 @@ fn segment(
         done.filled_bytes += found.bytes - found.len;
         changed = true;
     }
-    if let Some(tail) = tail {
+    if let Some(tail) = tail
+        && !mutants::is(Mutant::UnsyncedTailTrusted)
+    {
         done.rewritten_bytes += rewrite(&file, tail).map_err(found.io("rewriting its end"))?;
         changed = true;
     }
     if changed {
         file.sync_all(Site::RecoverySync)
             .map_err(found.io("syncing it"))?;
+    }
+    if mutants::is(Mutant::TruncationNotSynced) {
+        wipe(&*file, first, behind).map_err(found.io("cutting its torn end"))?;
+    }
+    Ok(())
+}
+
+/// Overwrites a range with zeros.
+fn wipe(file: &dyn DiskFile, from: u64, to: u64) -> std::io::Result<()> {
+    let length = usize::try_from(to - from).unwrap_or(PIECE_BYTES);
+    let zeros = vec![0; length.min(PIECE_BYTES)];
+    let mut at = from;
+    while at < to {
+        let piece = usize::try_from(to - at)
+            .unwrap_or(PIECE_BYTES)
+            .min(zeros.len());
+        write_all_at(file, &zeros[..piece], at, Site::RecoveryZero)?;
+        at += piece as u64;
     }
     Ok(())
 }

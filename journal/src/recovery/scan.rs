@@ -17,6 +17,7 @@ use crate::format::entry::{Digest, Epoch, JournalId, Recorded, Sequence};
 use crate::format::frame::Home;
 use crate::format::segment::{PAGE_BYTES, SegmentHead};
 use crate::lock;
+use crate::mutants::{self, Mutant};
 
 /// Somebody beside the log who says what had been durable.
 #[derive(Clone, Debug)]
@@ -144,7 +145,7 @@ impl Scan {
         witness: &Witness,
         folder: &std::path::Path,
     ) -> Result<(), OpenError> {
-        if witness.durable <= self.end {
+        if witness.durable <= self.end || mutants::is(Mutant::DamageBelowWatermarkCut) {
             return Ok(());
         }
         match &self.stop {
@@ -490,6 +491,10 @@ impl<T> Walk<'_, '_, T> {
             .map_err(found.io("reading it"))?;
         let witness = self.start.witness.as_ref();
         let witness = witness.filter(|witness| witness.durable.0 >= self.state.expected);
+        let (proof, witness) = match mutants::is(Mutant::DamageBelowWatermarkCut) {
+            true => (None, None),
+            false => (proof, witness),
+        };
         let verdict = judge(Case {
             read: broken.read,
             later: proof.is_some(),

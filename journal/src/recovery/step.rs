@@ -7,9 +7,10 @@ use super::table::Read;
 use super::window::Window;
 use crate::format::batch::{BatchHead, HEAD_BYTES};
 use crate::format::entry::{Digest, Epoch, Recorded, Sequence};
-use crate::format::frame::{self, Home, Kind};
+use crate::format::frame::{self, Home, Kind, NotAFrame};
 use crate::format::segment::{self, PAGE_BYTES, SegmentHead};
 use crate::format::{chain, codec};
+use crate::mutants::{self, Mutant};
 
 /// What is known from everything read so far.
 #[derive(Clone, Copy, Debug)]
@@ -142,6 +143,10 @@ impl State {
         }
         let (frame, _) = match frame::read(bytes, home) {
             Ok(read) => read,
+            Err(_) if begun && mutants::is(Mutant::DamageSkipped) => {
+                let next = (at + 1).next_multiple_of(PAGE_BYTES as u64);
+                return Ok(Step::Padding { next });
+            }
             Err(why) => return Ok(broken(Read::BadFrame, at, why.to_string())),
         };
         if !begun {
@@ -171,7 +176,8 @@ impl State {
         } else {
             head.watermark.0 == self.watermark && !first_group
         };
-        if head.first.0 != self.expected || head.epoch < self.epoch || !in_place {
+        let skipped = mutants::is(Mutant::DamageSkipped) && head.first.0 > self.expected;
+        if (head.first.0 != self.expected && !skipped) || head.epoch < self.epoch || !in_place {
             let what = format!(
                 "a batch that does not belong here: entry {} of epoch {} after entry {} of epoch {}",
                 head.first,
@@ -213,11 +219,11 @@ impl State {
         home: &Home,
         found: &Found,
         at: u64,
-        head: BatchHead,
+        mut head: BatchHead,
         watch: &[Sequence],
     ) -> Result<Step, Fault> {
         let room = usize::try_from(found.bytes - at).unwrap_or(usize::MAX);
-        let total = HEAD_BYTES + head.body_bytes as usize;
+        let mut total = HEAD_BYTES + head.body_bytes as usize;
         if total > room {
             return Ok(broken(
                 Read::BadFrame,
@@ -241,6 +247,15 @@ impl State {
         for sequence in (head.first.0..).take(head.entries as usize) {
             let (frame, stored) = match frame::read(&bytes[inside..], home) {
                 Ok(read) => read,
+                Err(_) if !entries.is_empty() && mutants::is(Mutant::BatchSplit) => {
+                    head.entries = entries.len() as u32;
+                    total = inside;
+                    break;
+                }
+                Err(NotAFrame::Zeros) if mutants::is(Mutant::ZeroFrameAccepted) => {
+                    inside = total;
+                    break;
+                }
                 Err(why) => return incomplete(inside, why.to_string()),
             };
             let belongs = frame.kind == Kind::Entry

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use super::SegmentName;
 use super::supply::{Refusal, Spare};
-use crate::disk::{Disk, DiskFile, Site, remove_if_there, write_all_at};
+use crate::disk::{Access, Disk, DiskFile, Site, read_full_at, remove_if_there, write_all_at};
 use crate::format::entry::JournalId;
 use crate::format::segment::SegmentHeader;
+use crate::mutants::{self, Mutant};
 
 /// Zeros are written in pieces of this size.
 const PIECE_BYTES: usize = 1024 * 1024;
@@ -56,9 +57,11 @@ impl Maker {
                     unfinished.display()
                 ))
             })?;
-        self.disk
-            .sync_dir(&self.folder, Site::SegmentDirSync)
-            .map_err(|error| broken("sync of the folder of", error))?;
+        if !mutants::is(Mutant::NoDirectorySync) {
+            self.disk
+                .sync_dir(&self.folder, Site::SegmentDirSync)
+                .map_err(|error| broken("sync of the folder of", error))?;
+        }
         Ok(Spare {
             number,
             bytes: self.segment_bytes,
@@ -77,6 +80,13 @@ impl Maker {
             let piece = usize::try_from(piece).unwrap_or(zeros.len());
             write_all_at(&*file, &zeros[..piece], at, Site::SegmentFill)?;
             at += piece as u64;
+        }
+        if number > 1 && mutants::is(Mutant::StaleRecycledAccepted) {
+            let old = SegmentName::Segment(1).path(&self.folder);
+            let old = self.disk.open(&old, Access::Read)?;
+            let mut bytes = vec![0; zeros.len()];
+            let read = read_full_at(&*old, &mut bytes, 0)?;
+            write_all_at(&*file, &bytes[..read], 0, Site::SegmentFill)?;
         }
         let header = SegmentHeader {
             journal: self.journal,

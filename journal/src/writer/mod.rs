@@ -177,14 +177,6 @@ impl Writer {
         }
     }
 
-    /// As [`Writer::turn_now`], without making segments ready ahead.
-    #[cfg(any(test, feature = "simulated"))]
-    pub(crate) fn write_now(&self) {
-        if let Hand::Caller(pen) = &self.hand {
-            lock(pen).turn_now();
-        }
-    }
-
     /// Writes what has been taken, then ends.
     pub(crate) fn close(&mut self) {
         self.shared.close();

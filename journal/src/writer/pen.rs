@@ -16,6 +16,7 @@ use crate::format::chain;
 use crate::format::entry::{Digest, Epoch, JournalId, Recorded, Sequence};
 use crate::format::frame::{self, Home, Kind};
 use crate::format::segment::{HEAD_BYTES, PAGE_BYTES, SegmentHead};
+use crate::mutants::{self, Mutant};
 use crate::segments::{Refusal, Spare, Supply};
 
 /// A group is closed when it is as large as this, so that nobody waits for a very long write.
@@ -101,7 +102,7 @@ impl Pen {
         let inline_max = inline_max_bytes(start.segment_bytes);
         Self {
             shared,
-            next: start.durable.0 + 1,
+            next: start.durable.0 + u64::from(!mutants::is(Mutant::SequenceReused)),
             durable: start.durable,
             group: Vec::new(),
             placed: Vec::new(),
@@ -286,7 +287,17 @@ impl Pen {
         ) {
             return self.write_failed(&error);
         }
-        if let Err(error) = active.file.sync_data(Site::GroupSync) {
+        if mutants::is(Mutant::MarkBeforeSync) {
+            self.start.mark.advance(Sequence(self.next - 1));
+        }
+        let mut synced = match mutants::is(Mutant::AckBeforeSync) {
+            true => Ok(()),
+            false => self.start.active.file.sync_data(Site::GroupSync),
+        };
+        if synced.is_err() && mutants::is(Mutant::SyncRetried) {
+            synced = self.start.active.file.sync_data(Site::GroupSync);
+        }
+        if let Err(error) = synced {
             let why = format!("sync of the log: {error}");
             return self.fail(&why, &AppendError::Unsettled { why: why.clone() });
         }
@@ -318,6 +329,9 @@ impl Pen {
         // The callers have been told; what follows is off their path.
         self.start.mark.advance(self.durable);
         self.start.follower.durable(recorded);
+        if mutants::is(Mutant::AckBeforeSync) {
+            drop(self.start.active.file.sync_data(Site::GroupSync));
+        }
         self.shared.has_fed(self.durable);
         self.extend_chain(used);
         self.shared.has_hashed(self.head());

@@ -125,6 +125,8 @@ struct Seen {
 pub(crate) struct Campaign {
     load: Load,
     budget: Budget,
+    /// Cut the load at this place alone.
+    only: Option<Site>,
     random: TestRng,
     seen: Seen,
 }
@@ -140,8 +142,24 @@ impl Campaign {
         Self {
             load,
             budget: if whole { WHOLE } else { SAMPLE },
+            only: None,
             random: random(seed),
             seen: Seen::default(),
+        }
+    }
+
+    /// A sample of the crashes at one place of the load, and many of the recoveries from them.
+    #[cfg(feature = "mutants")]
+    pub(crate) fn at(load: Load, site: Site) -> Self {
+        Self {
+            budget: Budget {
+                more: 4,
+                first: usize::MAX,
+                second: 6000,
+                third: 0,
+            },
+            only: Some(site),
+            ..Self::of(load)
         }
     }
 
@@ -196,6 +214,13 @@ impl Campaign {
         self.seen
             .sites
             .extend(points.iter().filter_map(|point| point.site));
+        let points: Vec<Point> = match self.only {
+            Some(site) => points
+                .into_iter()
+                .filter(|it| it.site == Some(site))
+                .collect(),
+            None => points,
+        };
         let firsts = self.all(&points, self.budget.first);
         let deeper = [
             Share::of(self.budget.second, firsts.len()),
@@ -212,17 +237,27 @@ impl Campaign {
         Ok(())
     }
 
-    /// Every crash of every point; if there are more than `at_most`, that many by chance.
+    /// Every crash of every point; if there are more than `at_most`, that many by chance, each point
+    /// as likely as any other.
     fn all(&mut self, points: &[Point], at_most: usize) -> Vec<(usize, Crash)> {
-        let mut all = Vec::new();
+        let mut left: Vec<Vec<(usize, Crash)>> = Vec::new();
         for (at, point) in points.iter().enumerate() {
             let crashes = crashes(&point.disk.unsynced(), self.budget.more, &mut self.random);
-            all.extend(crashes.into_iter().map(|crash| (at, crash)));
+            left.push(crashes.into_iter().map(|crash| (at, crash)).collect());
         }
-        while all.len() > at_most {
-            all.swap_remove(chance(&mut self.random, all.len()));
+        if left.iter().map(Vec::len).sum::<usize>() <= at_most {
+            return left.into_iter().flatten().collect();
         }
-        all
+        let mut chosen = Vec::new();
+        while chosen.len() < at_most {
+            let at = chance(&mut self.random, left.len());
+            let crashes = &mut left[at];
+            chosen.push(crashes.swap_remove(chance(&mut self.random, crashes.len())));
+            if crashes.is_empty() {
+                left.swap_remove(at);
+            }
+        }
+        chosen
     }
 
     /// Recovers from the last blow, and cuts that in turn, about so many times.

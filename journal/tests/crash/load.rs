@@ -36,6 +36,8 @@ pub(crate) enum Load {
     /// Open intents that keep room in several spares, which an opening with larger segments
     /// discards.
     Resize,
+    /// Signed checkpoints: of the first opening, of a full segment, on demand, at the end.
+    Signed,
 }
 
 /// One step.
@@ -57,17 +59,20 @@ enum Step {
     Background,
     /// The projection made durable.
     Checkpoint,
+    /// A signed checkpoint on demand.
+    Sign,
     Close,
 }
 
 impl Load {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Appends,
         Self::Roll,
         Self::RollAtOpening,
         Self::Blobs,
         Self::Projection,
         Self::Resize,
+        Self::Signed,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -78,6 +83,7 @@ impl Load {
             Self::Blobs => "blobs",
             Self::Projection => "projection",
             Self::Resize => "resize",
+            Self::Signed => "signed",
         }
     }
 
@@ -97,6 +103,12 @@ impl Load {
         };
         let batch = |value: &str| vec![note("r", value)];
         let one = |value: &str| Step::Append(vec![batch(value)]);
+        // Of 64 frames of one size that is an odd multiple of 8 bytes, one begins with a sector. Of
+        // two sizes that differ by 8, one is such a multiple.
+        let equal = |bytes: usize| -> Vec<Entry> {
+            let value = |at: usize| format!("{at:0bytes$}");
+            (0..64).map(|at| note("t", &value(at))).collect()
+        };
         match self {
             Self::Appends => vec![
                 open(1),
@@ -106,6 +118,7 @@ impl Load {
                     vec![started("s"), note("r", &"c".repeat(600)), note("s", "d")],
                     batch(&"e".repeat(5000)),
                 ]),
+                Step::Append(vec![equal(8), equal(16)]),
                 Step::Background,
                 one("f"),
                 Step::Close,
@@ -149,6 +162,18 @@ impl Load {
                 Step::Background,
                 one("c"),
                 Step::Checkpoint,
+                one("d"),
+                Step::Close,
+            ],
+            Self::Signed => vec![
+                open(1),
+                one(&"a".repeat(30_000)),
+                Step::Sign,
+                one(&"b".repeat(30_000)),
+                Step::Background,
+                one("c"),
+                Step::Close,
+                open(2),
                 one("d"),
                 Step::Close,
             ],
@@ -219,6 +244,15 @@ impl Load {
                 BlobSync,
                 BlobRename,
             ]),
+            Self::Signed => sites.extend([
+                CheckpointsDirCreate,
+                CheckpointsDirSync,
+                CheckpointCreate,
+                CheckpointWrite,
+                CheckpointSync,
+                CheckpointRename,
+                CheckpointDirSync,
+            ]),
             Self::Resize => sites.extend([SegmentRemove, RecoveryRewrite]),
             Self::Roll | Self::RollAtOpening | Self::Projection => {}
         }
@@ -241,7 +275,8 @@ impl Load {
             MarkWrite,
             ProjectionWrite,
         ]);
-        if self == Self::Blobs {
+        // In these a group is torn rarely if ever, and a sample may have none.
+        if matches!(self, Self::Blobs | Self::Projection) {
             sites.remove(&RecoveryZero);
         }
         sites
@@ -249,37 +284,63 @@ impl Load {
 
     /// Plays the load on a disk. What fails is noted and played past, as a caller would.
     pub(crate) fn play(self, disk: &SimulatedDisk, model: &Shared) {
-        let mut journal = None;
-        for step in self.steps() {
-            match (step, &journal) {
-                (
-                    Step::Open {
-                        program,
-                        segment_bytes,
-                    },
-                    _,
-                ) => {
-                    let options = options(disk, &program).segment_bytes(segment_bytes);
-                    journal = open(&options, model).ok();
-                }
-                (_, None) => {}
-                (Step::Append(batches), Some(journal)) => append(journal, model, batches),
-                (Step::Begin(entries), Some(journal)) => {
-                    let at = model.lock().unwrap().hand_over(entries.clone());
-                    let settled = begin(journal, entries);
-                    model.lock().unwrap().settle(at, &settled);
-                }
-                (Step::Blob { run, content }, Some(journal)) => blob(journal, model, run, content),
-                (Step::Background, Some(journal)) => simulated::run_background(journal),
-                (Step::Checkpoint, Some(journal)) => simulated::checkpoint_projection(journal),
-                (Step::Close, Some(_)) => journal = None,
-            }
+        let options = |program: &str| self.options(disk, program);
+        play(self.steps(), options, model);
+    }
+
+    /// How this load's journal is opened.
+    pub(crate) fn options(self, disk: &SimulatedDisk, program: &str) -> Options {
+        let options = simulated::options(disk, 7).program(program);
+        match self {
+            Self::Signed => options.signer(simulated::signer()),
+            _ => options,
         }
     }
 }
 
-pub(crate) fn options(disk: &SimulatedDisk, program: &str) -> Options {
-    simulated::options(disk, 7).program(program)
+/// Another journal that did the same, entries of the same lengths at the same places.
+pub(crate) fn twin_of(load: Load, disk: &SimulatedDisk) {
+    let mut steps = load.steps();
+    for step in &mut steps {
+        if let Step::Append(batches) = step {
+            for entry in batches.iter_mut().flatten() {
+                entry.at.wall_ms += 1;
+            }
+        }
+    }
+    let options = |program: &str| simulated::options(disk, 8).program(program);
+    play(steps, options, &Shared::default());
+}
+
+fn play(steps: Vec<Step>, options: impl Fn(&str) -> Options, model: &Shared) {
+    let mut journal = None;
+    for step in steps {
+        match (step, &journal) {
+            (
+                Step::Open {
+                    program,
+                    segment_bytes,
+                },
+                _,
+            ) => {
+                let options = options(&program).segment_bytes(segment_bytes);
+                journal = open(&options, model).ok();
+            }
+            (_, None) => {}
+            (Step::Append(batches), Some(journal)) => append(journal, model, batches),
+            (Step::Begin(entries), Some(journal)) => {
+                let at = model.lock().unwrap().hand_over(entries.clone());
+                let settled = begin(journal, entries);
+                model.lock().unwrap().settle(at, &settled);
+            }
+            (Step::Blob { run, content }, Some(journal)) => blob(journal, model, run, content),
+            (Step::Background, Some(journal)) => simulated::run_background(journal),
+            // What cannot be signed is signed later; nobody was promised anything.
+            (Step::Sign, Some(journal)) => drop(journal.checkpoint()),
+            (Step::Checkpoint, Some(journal)) => simulated::checkpoint_projection(journal),
+            (Step::Close, Some(_)) => journal = None,
+        }
+    }
 }
 
 /// Opens the journal, creating it if there is none.

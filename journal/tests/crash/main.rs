@@ -4,16 +4,22 @@
 //!
 //! A bounded sample runs by default; `INTENDANT_WHOLE=1` runs all. A failure prints its schedule, and
 //! `INTENDANT_CRASH='<schedule>' cargo test -p intendant-journal --test crash replay` plays just that.
+//!
+//! That the campaign sees is shown by named mutants of the journal, each of which it must catch:
+//! `cargo test -p intendant-journal --features mutants --test crash mutants`.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod campaign;
+mod decay;
 mod errors;
 mod load;
 mod masks;
 mod model;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod oracle;
 mod schedule;
 
@@ -51,6 +57,11 @@ fn fault_a8_spares_of_another_size_go_without_leaving_a_gap() {
 }
 
 #[test]
+fn checkpoints_never_sign_more_than_survives() {
+    Campaign::of(Load::Signed).run();
+}
+
+#[test]
 fn fault_a5_a6_a7_each_change_failing_once_loses_nothing() {
     errors::each_change_fails_once();
 }
@@ -58,6 +69,11 @@ fn fault_a5_a6_a7_each_change_failing_once_loses_nothing() {
 #[test]
 fn each_read_failing_once_is_an_error_and_changes_no_answer() {
     errors::each_read_fails_once();
+}
+
+#[test]
+fn fault_a10_a11_damage_is_found_or_harmless() {
+    decay::nothing_is_lost_silently();
 }
 
 #[test]

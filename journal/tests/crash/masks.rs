@@ -1,6 +1,6 @@
 //! Which crashes a crash point meets: a kill, and power cuts that keep different parts.
 
-use intendant_journal::disk::simulated::{Fate, Unsynced};
+use intendant_journal::disk::simulated::{Fate, SECTOR_BYTES, Unsynced};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
@@ -28,43 +28,79 @@ pub(crate) fn chance(random: &mut TestRng, below: usize) -> usize {
     (random.next_u64() % below as u64) as usize
 }
 
-/// The crashes at a point with these unsynced changes: exhaustive for few changes, else the extremes,
-/// each change alone lost and alone kept, and `more` combinations by chance.
+/// The crashes at a point with these unsynced changes: all combinations for few changes, else the
+/// extremes, each change alone lost and kept, and `more` combinations by chance; and always each tear
+/// of the last write of each file.
 pub(crate) fn crashes(unsynced: &[Unsynced], more: usize, random: &mut TestRng) -> Vec<Crash> {
-    let mut all = vec![Crash::Kill];
+    let same = |fate: Fate| vec![fate; unsynced.len()];
+    let alone = |at: usize, fate: Fate, others: Fate| {
+        let mut row = same(others);
+        row[at] = fate;
+        row
+    };
+    let mut rows = Vec::new();
     if unsynced.len() <= ALL_UP_TO {
-        let mut rows: Vec<Vec<Fate>> = vec![Vec::new()];
+        rows.push(Vec::new());
         for change in unsynced {
             let fates = fates(change, random);
-            rows = rows
-                .iter()
-                .flat_map(|row| fates.iter().map(|fate| [row.as_slice(), &[*fate]].concat()))
-                .collect();
+            let longer = |row: &Vec<Fate>| {
+                let row = row.clone();
+                fates
+                    .iter()
+                    .map(move |fate| [&*row, &[*fate]].concat())
+                    .collect::<Vec<_>>()
+            };
+            rows = rows.iter().flat_map(longer).collect();
         }
-        all.extend(rows.into_iter().map(Crash::Cut));
-        return all;
-    }
-    let same = |fate: Fate| vec![fate; unsynced.len()];
-    all.push(Crash::Cut(same(Fate::Lost)));
-    all.push(Crash::Cut(same(Fate::Whole)));
-    for at in 0..unsynced.len() {
-        for (others, this) in [(Fate::Lost, Fate::Whole), (Fate::Whole, Fate::Lost)] {
-            let mut row = same(others);
-            row[at] = this;
-            all.push(Crash::Cut(row));
+    } else {
+        rows.extend([same(Fate::Lost), same(Fate::Whole)]);
+        for at in 0..unsynced.len() {
+            rows.push(alone(at, Fate::Whole, Fate::Lost));
+            rows.push(alone(at, Fate::Lost, Fate::Whole));
+        }
+        for _ in 0..more {
+            let row = unsynced.iter().map(|change| {
+                let fates = fates(change, random);
+                fates[chance(random, fates.len())]
+            });
+            rows.push(row.collect());
         }
     }
-    for _ in 0..more {
-        let row = unsynced.iter().map(|change| {
-            let fates = fates(change, random);
-            fates[chance(random, fates.len())]
-        });
-        all.push(Crash::Cut(row.collect()));
+    for at in last_writes(unsynced) {
+        for fate in tears(&unsynced[at]) {
+            rows.push(alone(at, fate, Fate::Lost));
+            rows.push(alone(at, fate, Fate::Whole));
+        }
     }
-    all
+    let cuts = rows.into_iter().map(Crash::Cut);
+    std::iter::once(Crash::Kill).chain(cuts).collect()
 }
 
-/// Different fates of one change.
+/// The last write of each file.
+fn last_writes(unsynced: &[Unsynced]) -> Vec<usize> {
+    let is_write = |at: &usize| unsynced[*at].bytes > 0;
+    let is_last = |at: &usize| {
+        let mut later = unsynced[at + 1..].iter();
+        !later.any(|other| other.bytes > 0 && other.path == unsynced[*at].path)
+    };
+    (0..unsynced.len())
+        .filter(is_write)
+        .filter(is_last)
+        .collect()
+}
+
+/// Sectors of a write that are lost or kept alone, and up to which it is cut, at most.
+const TEARS: usize = 32;
+
+/// A write cut behind each sector, and each sector of it alone lost and alone kept.
+fn tears(change: &Unsynced) -> Vec<Fate> {
+    let sectors = change.bytes.div_ceil(SECTOR_BYTES).min(TEARS);
+    let cut = (1..sectors).map(|at| Fate::Prefix((at * SECTOR_BYTES) as u32));
+    let alone = (0..sectors).flat_map(|at| [Fate::Sectors(!(1 << at)), Fate::Sectors(1 << at)]);
+    cut.chain(alone).collect()
+}
+
+/// Different fates of one change: lost, whole, and for a write some that tear it.
 fn fates(change: &Unsynced, random: &mut TestRng) -> Vec<Fate> {
     let mut fates = vec![Fate::Lost, Fate::Whole];
     if change.bytes > 0 {

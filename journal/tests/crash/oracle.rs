@@ -11,7 +11,7 @@ use intendant_journal::face::{IntentLog, RunFilter};
 use intendant_journal::format::entry::Recorded;
 use intendant_journal::scan;
 
-use crate::load::{FOLDER, Load, Shared, append, open, options};
+use crate::load::{FOLDER, Load, Shared, append, open};
 use crate::support::note;
 
 /// Opens the disk as the next process would, uses it and closes it. `number` counts the openings
@@ -41,7 +41,7 @@ fn judged(load: Load, disk: &SimulatedDisk, model: &Shared, number: u32) -> Resu
         Err(OpenError::Missing { .. }) if model.lock().unwrap().recorded() == 0 => {}
         Err(error) => return Err(format!("verify before the opening: {error}")),
     }
-    let journal = open(&options(disk, &load.program(number)), model)
+    let journal = open(&load.options(disk, &load.program(number)), model)
         .map_err(|error| format!("the opening is refused: {error}"))?;
     let log = read(disk)?;
     // What is read now is told to others: from here on it must stay.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use intendant_journal::disk::MemoryDisk;
+use intendant_journal::disk::simulated::SimulatedDisk;
+use intendant_journal::disk::{Site, create_dirs};
 use intendant_journal::error::OpenError;
 use intendant_journal::scan;
 
@@ -32,12 +33,11 @@ fn fault_a14_an_absent_journal_is_not_a_fresh_start() {
         for folder_exists in [false, true] {
             let mut files = specimen.files.clone();
             files.retain(|path, _| !path.starts_with(DATA) || is_left(path));
-            let disk = MemoryDisk::default();
-            disk.lay(Path::new(ROOT), &files);
+            let disk = SimulatedDisk::holding(&files);
             if folder_exists {
-                disk.make_folder(Path::new(DATA));
+                create_dirs(&disk, Path::new(DATA), Site::FolderCreate, Site::FolderSync).unwrap();
             }
-            let before = disk.files(Path::new(ROOT));
+            let before = disk.contents(Path::new(ROOT));
             for error in [
                 options(&disk).open(DATA).unwrap_err(),
                 options(&disk).open_or_create(DATA).unwrap_err(),
@@ -56,7 +56,7 @@ fn fault_a14_an_absent_journal_is_not_a_fresh_start() {
             );
             assert!(absent, "{what}: {outside}");
             assert!(
-                disk.holds(Path::new(ROOT), &before),
+                disk.contents(Path::new(ROOT)) == before,
                 "{what}: something was changed"
             );
         }
@@ -72,14 +72,16 @@ fn fault_a14_the_log_removed_and_the_identity_left() {
         for name in &also {
             files.remove(&data(name)).unwrap();
         }
-        let disk = MemoryDisk::default();
-        disk.lay(Path::new(ROOT), &files);
+        let disk = SimulatedDisk::holding(&files);
         let error = options(&disk).open_or_create(DATA).unwrap_err();
         let OpenError::Damaged(damage) = &error else {
             panic!("without {also:?}: {error}")
         };
         assert_eq!(damage.segment, Some(1));
         assert!(damage.to_string().contains("missing"), "{damage}");
-        assert!(disk.holds(Path::new(ROOT), &files), "something was changed");
+        assert!(
+            disk.contents(Path::new(ROOT)) == files,
+            "something was changed"
+        );
     }
 }

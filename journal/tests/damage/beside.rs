@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use intendant_journal::disk::Files;
+use intendant_journal::disk::simulated::Files;
 use intendant_journal::format::entry::Sequence;
 use intendant_journal::format::mark;
 

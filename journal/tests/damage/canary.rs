@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use intendant_journal::disk::Files;
+use intendant_journal::disk::simulated::Files;
 
 use crate::oracle::Bench;
 use crate::specimen::{Specimen, data, segment};

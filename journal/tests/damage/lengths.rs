@@ -1,6 +1,6 @@
 //! Files of the log cut and extended.
 
-use intendant_journal::disk::Files;
+use intendant_journal::disk::simulated::Files;
 
 use crate::bytes::whole;
 use crate::oracle::{Bench, Told};

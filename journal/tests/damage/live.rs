@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use intendant_journal::disk::MemoryDisk;
+use intendant_journal::disk::simulated::SimulatedDisk;
 use intendant_journal::error::OpenError;
 use intendant_journal::face::IntentLog;
 use intendant_journal::scan;
@@ -12,15 +12,14 @@ use crate::oracle::check_error;
 use crate::specimen::{DATA, ROOT, Specimen, data, options, segment};
 use crate::support::*;
 
-fn verify(disk: &MemoryDisk, folder: &Path) -> Result<scan::VerifyReport, Box<OpenError>> {
+fn verify(disk: &SimulatedDisk, folder: &Path) -> Result<scan::VerifyReport, Box<OpenError>> {
     Ok(scan::verify_on(Arc::new(disk.clone()), folder)?)
 }
 
 #[test]
 fn verify_beside_a_live_owner_passes_what_is_in_order_and_names_what_is_not() {
     let specimen = Specimen::closed();
-    let disk = MemoryDisk::default();
-    disk.lay(Path::new(ROOT), &specimen.files);
+    let disk = SimulatedDisk::holding(&specimen.files);
     let journal = options(&disk).open(DATA).unwrap();
     for number in 0..30 {
         append(
@@ -32,7 +31,7 @@ fn verify_beside_a_live_owner_passes_what_is_in_order_and_names_what_is_not() {
         assert_eq!(report.log.end, journal.durable());
     }
     // Damage under the owner's feet, from the first segment to the last group.
-    let files = disk.files(Path::new(ROOT));
+    let files = disk.contents(Path::new(ROOT));
     let mut found = 0;
     for (path, bytes) in files
         .iter()
@@ -42,11 +41,11 @@ fn verify_beside_a_live_owner_passes_what_is_in_order_and_names_what_is_not() {
             continue;
         };
         for at in [20, 4096, 4096 + end / 2, 4096 + end - 10] {
-            disk.change(path, |bytes| bytes[at] ^= 0x10);
+            disk.change(path, |bytes| bytes[at] ^= 0x10).unwrap();
             let error = verify(&disk, Path::new(DATA)).unwrap_err();
             let stop = check_error("live", &error);
             assert_eq!(&stop.path, path, "byte {at}: {}", stop.text);
-            disk.change(path, |bytes| bytes[at] ^= 0x10);
+            disk.change(path, |bytes| bytes[at] ^= 0x10).unwrap();
             found += 1;
         }
     }
@@ -58,8 +57,6 @@ fn verify_beside_a_live_owner_passes_what_is_in_order_and_names_what_is_not() {
 #[test]
 fn verify_says_the_same_of_a_copy() {
     let specimen = Specimen::killed();
-    let here = MemoryDisk::default();
-    let copy = MemoryDisk::default();
     let elsewhere = Path::new("/backup/copy");
     let mut cases = 0;
     for number in 1..=specimen.used {
@@ -67,13 +64,13 @@ fn verify_says_the_same_of_a_copy() {
         for at in (0..specimen.content_end(&path)).step_by(1_009) {
             let mut files = specimen.files.clone();
             files.get_mut(&path).unwrap()[at] ^= 4;
-            here.lay(Path::new(ROOT), &files);
+            let here = SimulatedDisk::holding(&files);
             let copied = files
                 .into_iter()
                 .filter(|(path, _)| path.starts_with(DATA) && *path != data("LOCK"))
                 .map(|(path, bytes)| (elsewhere.join(path.strip_prefix(DATA).unwrap()), bytes))
                 .collect();
-            copy.lay(Path::new("/backup"), &copied);
+            let copy = SimulatedDisk::holding(&copied);
             let text = |result: Result<scan::VerifyReport, Box<OpenError>>| match result {
                 Ok(report) => format!("{report:?}"),
                 Err(error) => error.to_string(),
@@ -85,7 +82,7 @@ fn verify_says_the_same_of_a_copy() {
                 "segment {number}, byte {at}"
             );
             assert!(
-                copy.holds(Path::new("/backup"), &copied),
+                copy.contents(Path::new("/backup")) == copied,
                 "verify changed the copy"
             );
             cases += 1;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use intendant_journal::disk::{Files, MemoryDisk};
+use intendant_journal::disk::simulated::{Files, SimulatedDisk};
 use intendant_journal::error::{Damage, OpenError, ReadError};
 use intendant_journal::face::IntentLog;
 use intendant_journal::format::entry::{
@@ -54,7 +54,7 @@ impl Told {
 /// A disk with a specimen on it, for one case after another.
 pub(crate) struct Bench<'a> {
     pub(crate) specimen: &'a Specimen,
-    disk: MemoryDisk,
+    disk: SimulatedDisk,
     /// What is on the disk.
     image: Files,
     plain: bool,
@@ -64,46 +64,44 @@ pub(crate) struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     pub(crate) fn new(specimen: &'a Specimen) -> Self {
-        let bench = Self {
+        Self {
             specimen,
-            disk: MemoryDisk::default(),
+            disk: SimulatedDisk::holding(&specimen.files),
             image: specimen.files.clone(),
             plain: false,
             outside_knows_less: false,
             blob: None,
-        };
-        bench.disk.lay(Path::new(ROOT), &bench.image);
-        bench
+        }
     }
 
     /// Damages the specimen and judges what comes of it.
     pub(crate) fn case(&mut self, what: &str, damage: impl FnOnce(&mut Files)) -> Told {
         self.image = self.specimen.files.clone();
         damage(&mut self.image);
-        self.disk.lay(Path::new(ROOT), &self.image);
+        self.disk = SimulatedDisk::holding(&self.image);
         let told = self.judge(what);
         self.image = self.specimen.files.clone();
-        self.disk.lay(Path::new(ROOT), &self.image);
+        self.disk = SimulatedDisk::holding(&self.image);
         told
     }
 
     /// The same for one byte, without laying everything anew where nothing was changed.
     pub(crate) fn byte(&mut self, path: &Path, at: usize, mask: u8) -> Told {
         let flip = |bytes: &mut Vec<u8>| bytes[at] ^= mask;
-        self.disk.change(path, flip);
+        self.disk.change(path, flip).unwrap();
         flip(self.image.get_mut(path).unwrap());
         let told = self.judge(&format!("{}, byte {at} ^ {mask:#x}", path.display()));
         flip(self.image.get_mut(path).unwrap());
         match told {
-            Told::Stop(_) => self.disk.change(path, flip),
-            _ => self.disk.lay(Path::new(ROOT), &self.image),
+            Told::Stop(_) => self.disk.change(path, flip).unwrap(),
+            _ => self.disk = SimulatedDisk::holding(&self.image),
         }
         told
     }
 
     /// A case in which somebody changes a byte while the journal is read.
     pub(crate) fn touched(&mut self, what: &str, path: &Path, touch: impl FnOnce(&mut Vec<u8>)) {
-        self.disk.change(path, touch);
+        self.disk.change(path, touch).unwrap();
         self.judge(what);
     }
 
@@ -164,7 +162,7 @@ impl<'a> Bench<'a> {
     }
 
     fn check_untouched(&self, what: &str, who: &str) {
-        let same = self.disk.holds(Path::new(ROOT), &self.image);
+        let same = self.disk.contents(Path::new(ROOT)) == self.image;
         assert!(same, "{what}: {who} changed a byte of evidence");
     }
 

@@ -1,8 +1,6 @@
 //! Segments removed, swapped, doubled, from elsewhere, from an earlier state.
 
-use std::path::Path;
-
-use intendant_journal::disk::Files;
+use intendant_journal::disk::simulated::{Files, SimulatedDisk};
 
 use crate::oracle::{Bench, Told};
 use crate::specimen::{DATA, Specimen, data, options, segment};
@@ -126,8 +124,7 @@ fn fault_a12_every_segment_taken_from_another_journal() {
 #[test]
 fn fault_a12_every_segment_from_an_earlier_state_of_the_journal() {
     let earlier = Specimen::closed();
-    let disk = intendant_journal::disk::MemoryDisk::default();
-    disk.lay(Path::new("/disk"), &earlier.files);
+    let disk = SimulatedDisk::holding(&earlier.files);
     let journal = options(&disk).open(DATA).unwrap();
     for number in 0..20 {
         append(

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use intendant_journal::disk::{Files, MemoryDisk, Site};
+use intendant_journal::disk::Site;
+use intendant_journal::disk::simulated::{Files, SimulatedDisk};
 use intendant_journal::face::{Batch, IntentLog};
 use intendant_journal::format::entry::{Entry, JournalId, Payload, Recorded, Sequence};
 use intendant_journal::{Journal, Options, scan};
@@ -38,7 +39,7 @@ pub(crate) fn segment(number: u64) -> PathBuf {
     data(&format!("journal/{number:016}.seg"))
 }
 
-pub(crate) fn options(disk: &MemoryDisk) -> Options {
+pub(crate) fn options(disk: &SimulatedDisk) -> Options {
     Options::new()
         .segment_bytes(SMALL)
         .state_home(STATE)
@@ -46,7 +47,7 @@ pub(crate) fn options(disk: &MemoryDisk) -> Options {
         .disk(Arc::new(disk.clone()))
 }
 
-fn entries(disk: &MemoryDisk) -> (Vec<Recorded>, u64) {
+fn entries(disk: &SimulatedDisk) -> (Vec<Recorded>, u64) {
     let mut entries = Vec::new();
     scan::scan_on(disk, Path::new(DATA), &mut |recorded| {
         entries.push(recorded)
@@ -54,7 +55,7 @@ fn entries(disk: &MemoryDisk) -> (Vec<Recorded>, u64) {
     .unwrap();
     let used = (1..)
         .take_while(|number| {
-            let files = disk.files(&segment(*number));
+            let files = disk.contents(&segment(*number));
             let bytes = files.values().next();
             bytes.is_some_and(|bytes| bytes[4096..].iter().any(|byte| *byte != 0))
         })
@@ -64,7 +65,7 @@ fn entries(disk: &MemoryDisk) -> (Vec<Recorded>, u64) {
 
 /// Two openings, three segments in use and a spare behind them, batches of one and of several
 /// entries, and a blob that an entry names.
-fn write(disk: &MemoryDisk) -> JournalId {
+fn write(disk: &SimulatedDisk) -> JournalId {
     let journal = options(disk).open_or_create(DATA).unwrap();
     append(&journal, vec![started("r"), note("r", "one")]).unwrap();
     append(&journal, vec![note("r", "two")]).unwrap();
@@ -86,7 +87,7 @@ fn write(disk: &MemoryDisk) -> JournalId {
     append(&journal, vec![note("r", "six")]).unwrap();
     let id = journal.id();
     // The spare is made by a thread of its own: wait for it, so that all specimens are alike.
-    while disk.files(&segment(4)).is_empty() {
+    while disk.contents(&segment(4)).is_empty() {
         std::thread::yield_now();
     }
     journal.close();
@@ -96,7 +97,7 @@ fn write(disk: &MemoryDisk) -> JournalId {
 impl Specimen {
     /// A journal that was closed in order: everything in it was acknowledged.
     pub(crate) fn closed() -> Self {
-        let disk = MemoryDisk::default();
+        let disk = SimulatedDisk::new();
         let id = write(&disk);
         let specimen = Self::of(&disk, id);
         assert_eq!(specimen.used, 3, "the sweeps want several segments");
@@ -111,10 +112,10 @@ impl Specimen {
     }
 
     /// A closed journal on a disk.
-    pub(crate) fn of(disk: &MemoryDisk, id: JournalId) -> Self {
+    pub(crate) fn of(disk: &SimulatedDisk, id: JournalId) -> Self {
         let (acknowledged, used) = entries(disk);
         Self {
-            files: disk.files(Path::new(ROOT)),
+            files: disk.contents(Path::new(ROOT)),
             id,
             acknowledged,
             in_flight: Vec::new(),
@@ -125,7 +126,7 @@ impl Specimen {
     /// What a process leaves that is killed after it wrote its last group and before it synced it:
     /// two batches that nobody was told of.
     pub(crate) fn killed() -> Self {
-        let disk = MemoryDisk::default();
+        let disk = SimulatedDisk::new();
         let id = write(&disk);
         let faulty = FaultyDisk::over(Arc::new(disk.clone()));
         let journal = options(&disk)
@@ -152,15 +153,14 @@ impl Specimen {
         faulty.let_one_go(Site::GroupSync);
         wait(busy).unwrap();
         faulty.wait_held(Site::GroupSync);
-        let files = disk.files(Path::new(ROOT));
+        let files = disk.contents(Path::new(ROOT));
         let told = journal.durable();
         faulty.let_go(Site::GroupSync);
         for append in group {
             wait(append).unwrap();
         }
         drop(journal);
-        let killed = MemoryDisk::default();
-        killed.lay(Path::new(ROOT), &files);
+        let killed = SimulatedDisk::holding(&files);
         let (mut acknowledged, used) = entries(&killed);
         let in_flight = acknowledged.split_off(usize::try_from(told.0).unwrap());
         assert_eq!(in_flight.len(), 3);

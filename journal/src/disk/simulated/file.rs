@@ -28,6 +28,28 @@ pub(super) struct File {
 }
 
 impl File {
+    /// A file that has this content, durably.
+    pub(super) fn holding(bytes: &[u8]) -> Self {
+        let mut content = Content::default();
+        for (page, at) in bytes.chunks(PAGE_BYTES).zip((0..).step_by(PAGE_BYTES)) {
+            // Pages of zeros need no memory.
+            if page.iter().any(|byte| *byte != 0) {
+                content.patch(page, at);
+            }
+        }
+        content.show_up_to(bytes.len() as u64);
+        Self::durable(content)
+    }
+
+    fn durable(content: Content) -> Self {
+        Self {
+            durable: content.clone(),
+            seen: content,
+            unsynced: Vec::new(),
+            abandoned: BTreeSet::new(),
+        }
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.seen.len()
     }
@@ -132,11 +154,6 @@ impl File {
         // Bytes that came to lie behind the length are not in the file.
         let len = content.len();
         content.set_len(len);
-        Self {
-            durable: content.clone(),
-            seen: content,
-            unsynced: Vec::new(),
-            abandoned: BTreeSet::new(),
-        }
+        Self::durable(content)
     }
 }

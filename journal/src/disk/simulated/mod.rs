@@ -64,6 +64,9 @@ impl fmt::Display for Operation {
     }
 }
 
+/// Files by their paths.
+pub type Files = BTreeMap<PathBuf, Vec<u8>>;
+
 /// Called before each change with the disk as it is then.
 type Witness = Arc<dyn Fn(&SimulatedDisk, &Operation) + Send + Sync>;
 
@@ -235,6 +238,43 @@ impl SimulatedDisk {
         let id = state.world.find_file(path)?;
         state.world.file_mut(id).flip(offset, bit);
         Ok(())
+    }
+
+    /// A disk that holds these files, durably.
+    ///
+    /// # Panics
+    /// If a path is not absolute, or one is a folder of another.
+    #[must_use]
+    pub fn holding(files: &Files) -> Self {
+        let mut world = World::new();
+        for (path, bytes) in files {
+            world
+                .lay(path, bytes)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
+        world.sync_folders();
+        Self::of(world)
+    }
+
+    /// Every file below a folder, with its content.
+    #[must_use]
+    pub fn contents(&self, below: &Path) -> Files {
+        let paths = self.files().into_iter();
+        paths
+            .filter(|path| path.starts_with(below))
+            .filter_map(|path| self.bytes(&path).ok().map(|bytes| (path, bytes)))
+            .collect()
+    }
+
+    /// Changes the content of a file in place, durably, as somebody else might who does not go
+    /// through the journal.
+    ///
+    /// # Errors
+    /// `NotFound` and its like if there is no such file.
+    pub fn change(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+        let mut bytes = self.bytes(path)?;
+        change(&mut bytes);
+        self.lock().world.lay(path, &bytes)
     }
 
     /// Paths of all files, in order.

@@ -164,6 +164,32 @@ impl World {
         self.create(path, Node::Folder(Folder::default())).map(drop)
     }
 
+    /// Gives a file this content, durably; makes it and the folders above it where they are missing.
+    pub(super) fn lay(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+        above.reverse();
+        for folder in above {
+            if self.find(folder)?.is_none() {
+                self.create_folder(folder)?;
+            }
+        }
+        let id = match self.find(path)? {
+            Some(_) => self.find_file(path)?,
+            None => self.create_file(path)?,
+        };
+        *self.file_mut(id) = File::holding(bytes);
+        Ok(())
+    }
+
+    /// Makes all names durable.
+    pub(super) fn sync_folders(&mut self) {
+        for (_, id) in self.walk() {
+            if self.is_folder(id) {
+                self.folder_mut(id).sync();
+            }
+        }
+    }
+
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
         self.find_file(path)?;
         let (parent, name) = self.parent(path)?;
@@ -210,7 +236,7 @@ impl World {
     }
 
     /// Everything that has a name now, folders before what is in them, in the order of names.
-    pub(super) fn walk(&self) -> impl Iterator<Item = (PathBuf, NodeId)> {
+    pub(super) fn walk(&self) -> impl Iterator<Item = (PathBuf, NodeId)> + use<> {
         let mut open = vec![(PathBuf::from("/"), ROOT)];
         let mut found = Vec::new();
         while let Some((path, id)) = open.pop() {
