@@ -23,9 +23,15 @@ impl Clocks {
         }
     }
 
+    /// Takes note of the time that an entry carries: all that any other entry than an opening says
+    /// of the clocks.
+    pub(crate) fn see_wall_ms(&mut self, wall_ms: i64) {
+        self.last_wall_ms = self.last_wall_ms.max(wall_ms);
+    }
+
     /// Takes note of an entry.
     pub(crate) fn see(&mut self, recorded: &Recorded) {
-        self.last_wall_ms = self.last_wall_ms.max(recorded.entry.at.wall_ms);
+        self.see_wall_ms(recorded.entry.at.wall_ms);
         if let Body::Opened(opened) = &recorded.entry.body {
             // An unknown boot compares with nothing.
             if opened.boot_id.is_empty() || opened.boot_id != self.boot_id {

@@ -1,5 +1,6 @@
 //! The embedded journal: a folder of this machine, opened by one process at a time.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +16,7 @@ use crate::format::segment;
 use crate::lock::Held;
 use crate::opening::{Creation, open};
 use crate::projection::Projection;
-use crate::recovery::io_error;
+use crate::recovery::{Readers, io_error};
 use crate::surroundings::Surroundings;
 use crate::writer::Writer;
 
@@ -33,6 +34,7 @@ pub struct Options {
     pub(crate) state_home: Option<PathBuf>,
     pub(crate) signer: Option<Arc<Signer>>,
     pub(crate) disk: Arc<dyn Disk>,
+    readers: Readers,
     pub(crate) drive: Drive,
     /// In place of what this process would find around it.
     pub(crate) surroundings: Option<Surroundings>,
@@ -47,6 +49,7 @@ impl Default for Options {
             state_home: None,
             signer: None,
             disk: Arc::new(RealDisk),
+            readers: Readers::per_core(),
             drive: Drive::Threads,
             surroundings: None,
         }
@@ -108,6 +111,22 @@ impl Options {
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = disk;
         self
+    }
+
+    /// How many threads read the log at an opening, 0 for none beside the calling one. One for each
+    /// core unless asked otherwise. What is found is the same.
+    #[must_use]
+    pub fn recovery_threads(mut self, threads: usize) -> Self {
+        self.readers = NonZeroUsize::new(threads).map_or(Readers::Caller, Readers::Threads);
+        self
+    }
+
+    /// Who reads the log. A journal without threads has none for that either, whatever was asked.
+    pub(crate) fn readers(&self) -> Readers {
+        match self.drive {
+            Drive::Threads => self.readers,
+            Drive::Caller => Readers::Caller,
+        }
     }
 
     /// Opens a journal that exists.

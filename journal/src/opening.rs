@@ -21,8 +21,8 @@ use crate::lock::Held;
 use crate::mutants::{self, Mutant};
 use crate::projection::{self, Projection};
 use crate::recovery::{
-    Begin, Layout, Patience, Repaired, Scan, ScanStart, Witness, discard_spares, io_error, missing,
-    read_layout, repair, scan,
+    Backlog, Begin, Layout, Patience, Repaired, Scan, ScanStart, Witness, discard_spares, io_error,
+    missing, read_layout, repair, scan, scan_gist,
 };
 use crate::segments::{Spare, Supply, SupplyStart};
 use crate::surroundings::Surroundings;
@@ -241,6 +241,31 @@ impl Door<'_> {
     }
 }
 
+/// What an opening must know of an entry.
+struct Gist {
+    wall_ms: i64,
+    what: What,
+}
+
+enum What {
+    Opened(Box<Recorded>),
+    Changes(Change),
+    Other,
+}
+
+impl Gist {
+    fn of(recorded: Recorded) -> Self {
+        Self {
+            wall_ms: recorded.entry.at.wall_ms,
+            what: match (&recorded.entry.body, Change::of(&recorded.entry)) {
+                (Body::Opened(_), _) => What::Opened(Box::new(recorded)),
+                (_, Some(change)) => What::Changes(change),
+                (_, None) => What::Other,
+            },
+        }
+    }
+}
+
 /// A journal whose log has been read and repaired.
 struct Opening<'a> {
     folder: &'a Path,
@@ -276,7 +301,7 @@ impl<'a> Opening<'a> {
         }
         let mut open = OpenIntents::default();
         let mut clocks = Clocks::new(around.boot_id.clone());
-        let scan = scan(
+        let scan = scan_gist(
             &ScanStart {
                 disk,
                 folder,
@@ -285,12 +310,17 @@ impl<'a> Opening<'a> {
                 witness: witnesses.last.clone(),
                 patience: Patience::Owner,
                 from: Begin::of(id),
+                readers: options.readers(),
                 watch: witnesses.watch(),
             },
-            &mut |_, recorded| {
-                clocks.see(&recorded);
-                if let Some(change) = Change::of(&recorded.entry) {
-                    open.apply(change);
+            Backlog::SMALL,
+            &|recorded| Some(Gist::of(recorded)),
+            &mut |_, gist| {
+                clocks.see_wall_ms(gist.wall_ms);
+                match gist.what {
+                    What::Opened(opened) => clocks.see(&opened),
+                    What::Changes(change) => open.apply(change),
+                    What::Other => {}
                 }
             },
         )?;
@@ -345,7 +375,7 @@ impl<'a> Opening<'a> {
         notary: &Arc<Notary>,
     ) -> Result<(Writer, Arc<Projection>, Clocks, Recovered), OpenError> {
         let disk = &options.disk;
-        let projected = self.project(&**disk)?;
+        let projected = self.project(options)?;
         let used = self.scan.tail.map_or(0, |tail| tail.index + 1);
         let count = discard_spares(
             &**disk,
@@ -428,7 +458,7 @@ impl<'a> Opening<'a> {
     }
 
     /// Feeds the projection what it does not have yet; returns how much that was.
-    fn project(&self, disk: &dyn Disk) -> Result<u64, OpenError> {
+    fn project(&self, options: &Options) -> Result<u64, OpenError> {
         const PIECE: usize = 1024;
         const AHEAD: u64 = 64 * 1024;
         let applied = self.projection.applied;
@@ -444,13 +474,14 @@ impl<'a> Opening<'a> {
         let mut piece = Vec::with_capacity(PIECE);
         scan(
             &ScanStart {
-                disk,
+                disk: &*options.disk,
                 folder: self.folder,
                 journal: self.id,
                 layout: &self.layout,
                 witness: None,
                 patience: Patience::Owner,
                 from,
+                readers: options.readers(),
                 watch: &[],
             },
             &mut |_, recorded| {

@@ -20,7 +20,7 @@ use crate::journal::{BLOBS, SEGMENTS};
 use crate::lock;
 use crate::projection;
 use crate::recovery::{
-    self, Begin, Found, Layout, Patience, ScanStart, Seen, Witness, missing, read_layout,
+    self, Begin, Found, Layout, Patience, Readers, ScanStart, Seen, Witness, missing, read_layout,
 };
 use crate::witnesses::{Asked, Witnesses};
 
@@ -80,11 +80,8 @@ pub struct VerifyReport {
 ///
 /// # Errors
 /// [`OpenError`]; entries before the damage have been visited then.
-pub fn scan(
-    path: impl AsRef<Path>,
-    mut visit: impl FnMut(Recorded),
-) -> Result<ScanReport, OpenError> {
-    scan_on(&RealDisk, path.as_ref(), &mut visit)
+pub fn scan(path: impl AsRef<Path>, visit: impl FnMut(Recorded)) -> Result<ScanReport, OpenError> {
+    scan_knowing(path, &[], visit)
 }
 
 /// [`scan`] by somebody who knows these keys: a checkpoint in the folder whose signature by one of
@@ -99,10 +96,12 @@ pub fn scan_knowing(
     mut visit: impl FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
     let asked = Asked::All { keys };
-    read_log(&RealDisk, path.as_ref(), asked, |_| None, &mut visit).map(|(report, _)| report)
+    let (readers, nobody) = (Readers::per_core(), |_| None);
+    let read = read_log(&RealDisk, path.as_ref(), readers, asked, nobody, &mut visit);
+    read.map(|(report, _)| report)
 }
 
-/// [`scan`] on another disk than the real one.
+/// [`scan`] on another disk than the real one, on the calling thread alone.
 ///
 /// # Errors
 /// As for [`scan`].
@@ -111,14 +110,15 @@ pub fn scan_on(
     folder: &Path,
     visit: &mut dyn FnMut(Recorded),
 ) -> Result<ScanReport, OpenError> {
-    let nobody = |_| None;
-    read_log(disk, folder, Asked::All { keys: &[] }, nobody, visit).map(|(report, _)| report)
+    let (asked, nobody) = (Asked::All { keys: &[] }, |_| None);
+    read_log(disk, folder, Readers::Caller, asked, nobody, visit).map(|(report, _)| report)
 }
 
 /// Reads the log, and judges its end by the witnesses and by what else somebody remembers.
 fn read_log(
     disk: &dyn Disk,
     folder: &Path,
+    readers: Readers,
     asked: Asked<'_>,
     remembered: impl FnOnce(JournalId) -> Option<Witness>,
     visit: &mut dyn FnMut(Recorded),
@@ -160,6 +160,7 @@ fn read_log(
             witness: witnesses.last.clone(),
             patience: Patience::Bystander,
             from: Begin::of(id),
+            readers,
             watch: witnesses.watch(),
         },
         &mut |_, recorded| visit(recorded),
@@ -257,15 +258,17 @@ fn projection_of_nobody(disk: &dyn Disk, folder: &Path, id: JournalId) -> Option
 /// # Errors
 /// The first damage, or what keeps it from being looked for.
 pub fn verify(path: impl AsRef<Path>) -> Result<VerifyReport, OpenError> {
-    verify_on(Arc::new(RealDisk), path.as_ref())
+    let (disk, folder) = (Arc::new(RealDisk), path.as_ref());
+    let asked = Asked::All { keys: &[] };
+    verify_by(disk, folder, Readers::per_core(), asked).map(|(report, _)| report)
 }
 
-/// [`verify`] on another disk than the real one.
+/// [`verify`] on another disk than the real one, on the calling thread alone.
 ///
 /// # Errors
 /// As for [`verify`].
 pub fn verify_on(disk: Arc<dyn Disk>, folder: &Path) -> Result<VerifyReport, OpenError> {
-    verify_by(disk, folder, Asked::All { keys: &[] }).map(|(report, _)| report)
+    verify_by(disk, folder, Readers::Caller, Asked::All { keys: &[] }).map(|(report, _)| report)
 }
 
 /// [`verify`], and the chain behind watched entries. The checkpoints of the folder are left to the
@@ -273,27 +276,30 @@ pub fn verify_on(disk: Arc<dyn Disk>, folder: &Path) -> Result<VerifyReport, Ope
 pub(crate) fn verify_watching(
     disk: Arc<dyn Disk>,
     folder: &Path,
+    readers: Readers,
     watch: &[Sequence],
 ) -> Result<(VerifyReport, Vec<Seen>), OpenError> {
-    verify_by(disk, folder, Asked::NoCheckpoints { watch })
+    verify_by(disk, folder, readers, Asked::NoCheckpoints { watch })
 }
 
 fn verify_by(
     disk: Arc<dyn Disk>,
     folder: &Path,
+    readers: Readers,
     asked: Asked<'_>,
 ) -> Result<(VerifyReport, Vec<Seen>), OpenError> {
     let blobs = Blobs::new(Arc::clone(&disk), folder.join(BLOBS));
     let mut seen = HashSet::new();
     let mut bad: Option<ReadError> = None;
     let remembered = |id| projection_of_nobody(&*disk, folder, id);
-    let (log, seen_entries) = read_log(&*disk, folder, asked, remembered, &mut |recorded| {
+    let mut visit = |recorded: Recorded| {
         for blob in named_blobs(&recorded.entry) {
             if bad.is_none() && seen.insert((blob.sha256, blob.bytes)) {
                 bad = blobs.get(&blob).err();
             }
         }
-    })?;
+    };
+    let (log, seen_entries) = read_log(&*disk, folder, readers, asked, remembered, &mut visit)?;
     match bad {
         Some(error) => Err(error.into()),
         None => {

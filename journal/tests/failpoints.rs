@@ -14,11 +14,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use intendant_journal::Options;
 use intendant_journal::checkpoints::audit::{Conclusion, Evidence, audit};
 use intendant_journal::checkpoints::key_file;
 use intendant_journal::disk::{self, RealDisk};
 use intendant_journal::face::IntentLog;
-use intendant_journal::{Options, scan};
 use support::*;
 
 const FOLDER: &str = "INTENDANT_TEST_FAIL_FOLDER";

@@ -12,7 +12,7 @@ use super::{CHECKPOINTS, folder};
 use crate::disk::{Disk, RealDisk, read_small};
 use crate::error::OpenError;
 use crate::format::entry::Sequence;
-use crate::recovery::{Seen, io_error};
+use crate::recovery::{Readers, Seen, io_error};
 use crate::scan::{Place, VerifyReport, verify_watching};
 
 /// What a journal is checked against.
@@ -176,16 +176,26 @@ impl AuditReport {
 /// # Errors
 /// What [`crate::scan::verify`] finds wrong with the log itself.
 pub fn audit(path: impl AsRef<Path>, evidence: &Evidence) -> Result<AuditReport, OpenError> {
-    audit_on(Arc::new(RealDisk), path.as_ref(), evidence)
+    let (disk, path) = (Arc::new(RealDisk), path.as_ref());
+    audit_by(disk, path, Readers::per_core(), evidence)
 }
 
-/// [`audit`] on another disk than the real one.
+/// [`audit`] on another disk than the real one, on the calling thread alone.
 ///
 /// # Errors
 /// As for [`audit`].
 pub fn audit_on(
     disk: Arc<dyn Disk>,
     path: &Path,
+    evidence: &Evidence,
+) -> Result<AuditReport, OpenError> {
+    audit_by(disk, path, Readers::Caller, evidence)
+}
+
+fn audit_by(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+    readers: Readers,
     evidence: &Evidence,
 ) -> Result<AuditReport, OpenError> {
     // The checkpoints first: what they say now is durable is in the log that is read afterwards.
@@ -218,7 +228,7 @@ pub fn audit_on(
         .collect();
     watch.sort();
     watch.dedup();
-    let (verified, seen) = verify_watching(disk, path, &watch)?;
+    let (verified, seen) = verify_watching(disk, path, readers, &watch)?;
     let places: BTreeMap<_, _> = seen.into_iter().map(|seen| (seen.sequence, seen)).collect();
     for checked in &mut checkpoints {
         let Some(checkpoint) = checked.checkpoint else {

@@ -1,7 +1,8 @@
 //! From the bytes of a folder to a log that can be trusted again.
 //!
 //! Order: `layout` lists and checks the files, `scan` reads them and judges where reading ends
-//! ([`table`]), and only if all of that found no damage does `repair` change anything.
+//! ([`table`]; threads of `ahead` may read before it, and judge nothing), and only if all of that
+//! found no damage does `repair` change anything.
 //!
 //! Invariants:
 //! - On damage no byte is changed.
@@ -9,6 +10,7 @@
 //!   that its last sync had not happened, or had failed.
 //! - Every step can be cut anywhere and done again.
 
+mod ahead;
 mod evidence;
 mod layout;
 mod repair;
@@ -18,8 +20,9 @@ pub mod table;
 mod testimony;
 mod window;
 
+pub(crate) use ahead::Backlog;
 pub(crate) use layout::{Found, Layout, io as io_error, missing, read_layout};
 pub(crate) use repair::{Repaired, discard_spares, repair};
-pub(crate) use scan::{Begin, Patience, Scan, ScanStart, Witness, scan};
+pub(crate) use scan::{Begin, Patience, Readers, Scan, ScanStart, Witness, scan, scan_gist};
 pub(crate) use step::Seen;
 pub(crate) use testimony::{Testimony, testimony};

@@ -1,10 +1,13 @@
 //! Reading the log from its first entry to its end.
 
+use std::num::NonZeroUsize;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use super::ahead::{Ahead, Backlog, News, Reader};
 use super::evidence::later_proof;
 use super::layout::{Found, Layout};
-use super::step::{Broken, Fault, Seen, State, Step};
+use super::step::{Broken, Fault, Seen, State, Step, group_of};
 use super::table::{Case, Read, Verdict, judge};
 use super::window::Window;
 use crate::disk::{Access, Disk};
@@ -42,8 +45,26 @@ pub(crate) struct ScanStart<'a> {
     pub(crate) patience: Patience,
     /// Where to begin; a place that an earlier scan found.
     pub(crate) from: Begin,
+    /// Who reads.
+    pub(crate) readers: Readers,
     /// Entries, in order, behind which the chain value is to be told.
     pub(crate) watch: &'a [Sequence],
+}
+
+/// Who reads the segments. What is found, visited and reported is the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Readers {
+    /// The calling thread, one place after the other.
+    Caller,
+    /// So many threads, each of which reads ahead in a segment of its own.
+    Threads(NonZeroUsize),
+}
+
+impl Readers {
+    /// A thread for each core that this process may use.
+    pub(crate) fn per_core() -> Self {
+        std::thread::available_parallelism().map_or(Self::Caller, Self::Threads)
+    }
 }
 
 /// The state of the log at the beginning of a segment.
@@ -66,6 +87,11 @@ impl Begin {
             epoch: Epoch(0),
             chain: chain::genesis(journal),
         }
+    }
+
+    /// Chain value before its first entry.
+    pub(super) fn chain(&self) -> Digest {
+        self.chain
     }
 }
 
@@ -173,8 +199,20 @@ pub(crate) fn scan(
     start: &ScanStart<'_>,
     visit: &mut dyn FnMut(&Found, Recorded),
 ) -> Result<Scan, OpenError> {
-    let mut walk = Walk {
+    scan_gist(start, Backlog::WHOLE, &|recorded| Some(recorded), visit)
+}
+
+/// Reads the whole log, keeping of each entry only its gist, which is taken by whichever thread
+/// reads the entry; gists are visited in order.
+pub(crate) fn scan_gist<T: Send>(
+    start: &ScanStart<'_>,
+    backlog: Backlog,
+    gist: &(dyn Fn(Recorded) -> Option<T> + Sync),
+    visit: &mut dyn FnMut(&Found, T),
+) -> Result<Scan, OpenError> {
+    let walk = Walk {
         start,
+        gist,
         visit,
         state: State {
             expected: start.from.first.0,
@@ -187,31 +225,19 @@ pub(crate) fn scan(
         seen: Vec::new(),
         stop: None,
     };
-    if let Some(last) = start.layout.last_used {
-        for index in start.from.index..=last {
-            walk.begins.push(Begin {
-                index,
-                first: Sequence(walk.state.expected),
-                epoch: walk.state.epoch,
-                chain: walk.state.chain,
-            });
-            if walk.segment(index)? == Flow::End {
-                break;
-            }
-        }
-    }
-    let scan = Scan {
-        end: Sequence(walk.state.expected - 1),
-        epoch: walk.state.epoch,
-        chain: walk.state.chain,
-        tail: walk.tail,
-        begins: walk.begins,
-        seen: walk.seen,
-        stop: walk.stop,
-        last_read: walk.tail.map(|tail| {
-            let found = &start.layout.segments[tail.index];
-            (found.path.clone(), Some(found.number), tail.end)
-        }),
+    let scan = match (start.layout.last_used, start.readers) {
+        (None, _) => walk.end(),
+        (Some(last), Readers::Caller) => walk.run(last, &mut |_| None)?,
+        (Some(last), Readers::Threads(threads)) => std::thread::scope(|scope| {
+            let segments = start.from.index..=last;
+            let reader = Reader {
+                start,
+                gist,
+                backlog,
+            };
+            let mut ahead = Ahead::start(scope, reader, segments, threads);
+            walk.run(last, &mut |index| ahead.news_of(index))
+        })?,
     };
     if let Some(witness) = &start.witness {
         scan.check(witness, start.folder)?;
@@ -225,9 +251,10 @@ enum Flow {
     End,
 }
 
-struct Walk<'a, 'b> {
+struct Walk<'a, 'b, T> {
     start: &'a ScanStart<'a>,
-    visit: &'b mut dyn FnMut(&Found, Recorded),
+    gist: &'b (dyn Fn(Recorded) -> Option<T> + Sync),
+    visit: &'b mut dyn FnMut(&Found, T),
     state: State,
     tail: Option<Tail>,
     begins: Vec<Begin>,
@@ -235,12 +262,108 @@ struct Walk<'a, 'b> {
     stop: Option<Stop>,
 }
 
+/// Where to go on in a segment.
+struct At {
+    at: u64,
+    /// Its head has been read.
+    begun: bool,
+    /// What the reader ahead read through, if it came so far.
+    window: Option<Window>,
+}
+
+impl At {
+    const BEGINNING: Self = Self {
+        at: PAGE_BYTES as u64,
+        begun: false,
+        window: None,
+    };
+}
+
 /// How often a bystander reads again, and how long it waits in between.
 const AGAIN: u32 = 20;
 const AGAIN_AFTER: Duration = Duration::from_millis(5);
 
-impl Walk<'_, '_> {
-    fn segment(&mut self, index: usize) -> Result<Flow, OpenError> {
+impl<T> Walk<'_, '_, T> {
+    /// Goes through the segments up to the last one in use. `news` tells what was read ahead.
+    fn run(
+        mut self,
+        last: usize,
+        news: &mut dyn FnMut(usize) -> Option<Receiver<News<T>>>,
+    ) -> Result<Scan, OpenError> {
+        for index in self.start.from.index..=last {
+            self.begins.push(Begin {
+                index,
+                first: Sequence(self.state.expected),
+                epoch: self.state.epoch,
+                chain: self.state.chain,
+            });
+            if self.segment(index, news(index))? == Flow::End {
+                break;
+            }
+        }
+        Ok(self.end())
+    }
+
+    fn end(self) -> Scan {
+        Scan {
+            end: Sequence(self.state.expected - 1),
+            epoch: self.state.epoch,
+            chain: self.state.chain,
+            tail: self.tail,
+            begins: self.begins,
+            seen: self.seen,
+            stop: self.stop,
+            last_read: self.tail.map(|tail| {
+                let found = &self.start.layout.segments[tail.index];
+                (found.path.clone(), Some(found.number), tail.end)
+            }),
+        }
+    }
+
+    /// Takes what was read ahead of a segment, as far as it goes on from what was read before.
+    /// Says nothing of what follows: that is read, and judged, by [`Self::segment`].
+    fn take_news(
+        &mut self,
+        index: usize,
+        news: Option<Receiver<News<T>>>,
+    ) -> Result<At, OpenError> {
+        let found = &self.start.layout.segments[index];
+        let mut place = At::BEGINNING;
+        for news in news.into_iter().flatten() {
+            match news {
+                News::Head { head, next } => {
+                    self.check_head(found, place.at, &head)?;
+                    (place.at, place.begun) = (next, true);
+                }
+                // The reader did not know the epoch of the segment before.
+                News::Piece(piece) if piece.first_epoch < self.state.epoch => {
+                    return Ok(At::BEGINNING);
+                }
+                News::Piece(piece) => {
+                    self.seen.extend(piece.seen);
+                    self.state = piece.state;
+                    self.tail = Some(Tail {
+                        index,
+                        group: piece.group,
+                        end: piece.end,
+                    });
+                    for gist in piece.gists {
+                        (self.visit)(found, gist);
+                    }
+                    place.at = piece.end;
+                }
+                News::Rest { at, window } => (place.at, place.window) = (at, Some(window)),
+                News::Failed { doing, source } => return Err(found.io(doing)(source)),
+            }
+        }
+        Ok(place)
+    }
+
+    fn segment(
+        &mut self,
+        index: usize,
+        news: Option<Receiver<News<T>>>,
+    ) -> Result<Flow, OpenError> {
         let start = self.start;
         let found = &start.layout.segments[index];
         let last = start.layout.last_used == Some(index);
@@ -254,14 +377,19 @@ impl Walk<'_, '_> {
                 .damage(at, what, lost(self.state.expected, None))
                 .into());
         }
-        let file = start
-            .disk
-            .open(&found.path, Access::Read)
-            .map_err(found.io("opening it"))?;
-        let mut window = Window::new(file);
+        let At {
+            mut at,
+            mut begun,
+            window,
+        } = self.take_news(index, news)?;
+        let mut window = match window {
+            Some(window) => window,
+            None => {
+                let file = start.disk.open(&found.path, Access::Read);
+                Window::new(file.map_err(found.io("opening it"))?)
+            }
+        };
         let home = Home::new(start.journal, found.number);
-        let mut at = PAGE_BYTES as u64;
-        let mut begun = false;
         let mut tries = 0;
         loop {
             let step = self
@@ -291,21 +419,15 @@ impl Walk<'_, '_> {
                     next,
                 } => {
                     self.seen.extend(seen);
-                    let group = match self.tail {
-                        Some(tail) if tail.index == index && !head.leads() => tail.group,
-                        _ => at - at % PAGE_BYTES as u64,
-                    };
+                    let group = self.tail.filter(|tail| tail.index == index);
                     self.tail = Some(Tail {
                         index,
-                        group,
+                        group: group_of(&head, at, group.map(|tail| tail.group)),
                         end: next,
                     });
-                    self.state.watermark = head.watermark.0;
-                    self.state.expected = head.last().0 + 1;
-                    self.state.epoch = head.epoch;
-                    self.state.chain = chain;
-                    for recorded in entries {
-                        (self.visit)(found, recorded);
+                    self.state = State::after(&head, chain);
+                    for gist in entries.into_iter().filter_map(self.gist) {
+                        (self.visit)(found, gist);
                     }
                     at = next;
                 }

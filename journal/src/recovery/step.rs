@@ -85,7 +85,24 @@ impl From<io::Error> for Fault {
     }
 }
 
+/// Where the group of a batch begins, given that of the batch before it in the segment.
+pub(super) fn group_of(head: &BatchHead, at: u64, before: Option<u64>) -> u64 {
+    before
+        .filter(|_| !head.leads())
+        .unwrap_or(at - at % PAGE_BYTES as u64)
+}
+
 impl State {
+    /// What is known after a batch.
+    pub(super) fn after(head: &BatchHead, chain: Digest) -> Self {
+        Self {
+            expected: head.last().0 + 1,
+            epoch: head.epoch,
+            chain,
+            watermark: head.watermark.0,
+        }
+    }
+
     /// Reads what is at a place, which is a multiple of 8.
     pub(super) fn step(
         &self,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::disk::{DiskFile, read_full_at};
 
-const PIECE_BYTES: usize = 1024 * 1024;
+/// Unit tests have small segments, in which the buffer is to move too.
+const PIECE_BYTES: usize = if cfg!(test) { 16 * 1024 } else { 1024 * 1024 };
 
 /// A buffer over part of a file.
 #[derive(Debug)]
